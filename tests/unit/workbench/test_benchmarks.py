@@ -198,7 +198,7 @@ def benchmark() -> BenchmarkReport:
 def test_the_page_loads_nothing() -> None:
     page = html_page(benchmark())
     assert "default-src 'none'" in page and not re.search(r'(src|href)="(?!data:)', page)
-    assert page.count("<img") == 1 and "sure is the fastest" in page
+    assert page.count("<img") == 1 and "Use sure: it is" in page
     assert "<script" not in page and "&lt;/script&gt; the processor &amp; more" in page
 
 
@@ -218,6 +218,7 @@ VERDICTS = {
 def test_the_verdict_says_what_is_shown_and_no_more(stored) -> None:
     stored(
         verdicts={name: verdict(report(*models)) for name, models in VERDICTS.items()},
+        with_the_number_of_items=verdict(report(*VERDICTS["too few items"]), 120),
         of_each_model=model_verdicts(report(BASE, SHOWN, SLOW)),
         document=document(benchmark()),
     )
@@ -234,7 +235,8 @@ def test_pages_of_all_that_was_measured(stored) -> None:
     page = html_page(table)
     without = html_page(report(UNSCORED, QUICK))
     assert "<img" not in without
-    stored(models=text_of(html_page(benchmark())), studies=text_of(page), without_quality=text_of(without))
+    asked = benchmark_shown.Asked("bertscope benchmark --pairs pairs.tsv", "29 November 2026", ["pairs.tsv: 120 pairs"], 120)
+    stored(models=text_of(html_page(benchmark(), asked)), studies=text_of(page), without_quality=text_of(without))
 
 
 EMBEDDED = report(

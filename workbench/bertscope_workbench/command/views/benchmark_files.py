@@ -13,7 +13,7 @@ from bertscope.questions.benchmark.rows import columns
 
 from bertscope_workbench.command.views import benchmark_sheets
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
-from bertscope_workbench.command.views.benchmark_shown import Measured, shown
+from bertscope_workbench.command.views.benchmark_shown import Asked, Measured, shown
 from bertscope_workbench.command.views.files import require_matplotlib, require_output, written
 from bertscope_workbench.command.views.latex import MISSING, PAGE_LETTERS, escaped, fits_page, tabular
 from bertscope_workbench.command.views.method import with_method
@@ -23,7 +23,7 @@ from bertscope_workbench.papers.templates import page_templates
 
 PAGE, JSON = ".html", ".json"
 FORMATS = (PAGE, JSON, *TABLE_FORMATS)
-PRINTED_LETTERS = 130
+PRINTED_LETTERS = 112
 """Letters of a line of A4, where a table is printed."""
 INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
 """Spaces inside of intervals and before a unit, at which no line may end."""
@@ -41,8 +41,8 @@ def require(path: Path) -> None:
         require_matplotlib()
 
 
-def write(measured: Measured, path: Path) -> None:
-    """Writes a benchmark by the suffix of the file's name, one of `FORMATS`."""
+def write(measured: Measured, path: Path, asked: Asked | None = None) -> None:
+    """Writes a benchmark by the suffix of the file's name, one of `FORMATS`; a page and JSON say how it was `asked` for."""
     suffix = path.suffix.lower()
     if suffix in TABLE_FORMATS and suffix != LATEX:
         rows = measured.rows()
@@ -51,22 +51,23 @@ def write(measured: Measured, path: Path) -> None:
         return
     with written(path) as file:
         if suffix == PAGE:
-            file.write(html_page(measured))
+            file.write(html_page(measured, asked))
         elif suffix == LATEX:
             file.write(latex(measured))
         else:
-            file.write(json_text(with_method(document(measured))))
+            file.write(json_text(with_method(document(measured, asked))))
 
 
-def document(measured: Measured) -> dict[str, Any]:
+def document(measured: Measured, asked: Asked | None = None) -> dict[str, Any]:
     """Returns the benchmark in JSON types, warnings first."""
     warnings = measured.warnings if isinstance(measured, BenchmarkReport) else measured.summary.warnings
-    return {"warnings": warnings} | dataclasses.asdict(measured)
+    about = {} if asked is None else {"asked": dataclasses.asdict(asked)}
+    return {"warnings": warnings} | about | dataclasses.asdict(measured)
 
 
-def html_page(measured: Measured) -> str:
+def html_page(measured: Measured, asked: Asked | None = None) -> str:
     """Returns the benchmark as one page that loads nothing. Groups of columns that are wider than paper go on below."""
-    found = shown(measured, full=True)
+    found = shown(measured, asked, full=True)
     sheets = [
         dataclasses.replace(part, title=sheet.title)
         for sheet in found.sheets

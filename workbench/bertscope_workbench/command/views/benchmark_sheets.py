@@ -109,11 +109,23 @@ def report_sheets(report: BenchmarkReport, *, full: bool) -> list[Sheet]:
     def group(title: str, columns: Columns[T], items: Iterable[T | None], **how: bool) -> Group:
         return _group(title, columns, zip(items, baselines, strict=False), full=full, **how)
 
+    def kept() -> list[Group]:
+        """Returns what stands beside each speed: the share of the first metric that was kept, or else the agreement."""
+        if report.metrics:
+            scores = [next(iter(model.scores), None) for model in report.models]
+            name = report.metrics[0].replace("_", " ")
+            return [group("quality", {f"{name} kept": lambda score: score.retained}, scores, percent=True)]
+        if any(model.agreement for model in report.models):
+            return [group("quality", {"same top 1#": _same}, [model.agreement for model in report.models])]
+        return []
+
     sheets = [Sheet("models", "model", all_names, (_runtimes(report, ran), group("how large they are", SIZES, ran)))]
     for length in report.lengths:
         speeds = [_speed(model, length) for model in ran]
         groups = group("one sequence at a time", LATENCY, speeds), group("in batches", THROUGHPUT, speeds)
-        sheets.append(Sheet(_length(length), "model", all_names, groups))
+        # Models that only others are compared with, by another library, have no scores of their own.
+        beside = kept() if len(all_names) == len(names) else []
+        sheets.append(Sheet(_length(length), "model", all_names, (*groups, *beside)))
     lost = []
     agreements = [model.agreement for model in report.models]
     if places := next(filter(None, agreements), None):
@@ -224,9 +236,13 @@ def _parameters(model: ModelReport) -> str:
     return f"{all_of_them} ({number(model.nonzero_parameters / 1e6)} not 0)"
 
 
+def _same(found: Any) -> str:
+    return f"{100 * found.top_1:.1f} %"
+
+
 def _agreement(k: int) -> Columns[Any]:
     return {
-        "same top 1#": lambda found: f"{100 * found.top_1:.1f} %",
+        "same top 1#": _same,
         f"of top {k}#": lambda found: f"{100 * found.top_k:.1f} %",
         "KL, nats": lambda found: _estimate(found, "divergence"),
     }

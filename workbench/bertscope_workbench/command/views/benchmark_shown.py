@@ -16,7 +16,24 @@ from bertscope_workbench.command.views.output import count, fits, plural, printa
 
 Measured = BenchmarkReport | StudyTable
 
+SEVERAL = 4
+"""So many models are not named in a title."""
+
 INTERVALS = "[low, high] is an interval over this run: it covers noise only, not bias from neighbours or from another machine"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The circumstances of a benchmark, which its page begins with."""
+
+    command: str
+    """The command line."""
+    day: str
+    """The day of the measurement, as "29 November 2026"."""
+    files: Sequence[str] = ()
+    """The files that models were scored and compared on, each with its number of items."""
+    items: int | None = None
+    """The number of items that they were scored on."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,7 @@ class Shown:
     """The texts and tables of a benchmark."""
 
     title: str
+    asked: Asked | None
     verdict: str
     each: Sequence[str]
     """A sentence for each model but the baseline."""
@@ -35,12 +53,13 @@ class Shown:
     """On intervals, the machine, the libraries, and disturbances of the measurement."""
 
 
-def shown(measured: Measured, *, full: bool) -> Shown:
+def shown(measured: Measured, asked: Asked | None = None, *, full: bool) -> Shown:
     """Returns what is shown. `full` gives numbers also for indistinguishable ratios."""
     if isinstance(measured, BenchmarkReport):
         return Shown(
             _heading(measured),
-            benchmark_verdict.verdict(measured),
+            asked,
+            benchmark_verdict.verdict(measured, asked.items if asked else None),
             benchmark_verdict.model_verdicts(measured),
             measured.warnings,
             benchmark_sheets.report_sheets(measured, full=full),
@@ -50,6 +69,7 @@ def shown(measured: Measured, *, full: bool) -> Shown:
     summary, models = measured.summary, [study.measured for study in measured.studies if study.measured]
     return Shown(
         "published compressed models, measured",
+        asked,
         f"{len(models)} of {len(measured.studies)} published systems were measured here, as shapes with random weights.",
         (),
         summary.warnings,
@@ -91,7 +111,9 @@ def _heading(report: BenchmarkReport) -> str:
     """Returns the compared models, and how all of them ran if that was the same."""
     runtimes = {model.provenance.runtime for model in report.models}
     how = f", all run by {runtimes.pop()}" if len(report.models) > len(runtimes) == 1 else ""
-    return f"benchmark against {report.baseline}{how}"
+    others = [benchmark_sheets.short(model.name) for model in report.models if model.name != report.baseline]
+    compared = f"{' and '.join(others)} beside " if 0 < len(others) < SEVERAL else ""
+    return f"benchmark of {compared}{benchmark_sheets.short(report.baseline)}{how}"
 
 
 def _notes(

@@ -14,47 +14,90 @@ SAME_SIZE = 0.02
 """Files that differ by less than this share are of the same size."""
 
 
-def verdict(report: BenchmarkReport) -> str:
+MANY_TIMES = 1000
+"""More items than so many times those that were scored are not worth naming."""
+
+
+def verdict(report: BenchmarkReport, items: int | None = None) -> str:
     """Returns the decision that a benchmark supports, in few sentences: the fastest model that is shown to keep enough.
 
     The choice is by the speed one sequence at a time, at the first length. A loss that an interval can't tell from none is not
-    shown to be small: too few items hide large ones.
+    shown to be small: too few items hide large ones, and with the number of `items` that were scored it says how many would do.
     """
+    baseline = short(report.baseline)
     others = [model for model in report.models if model.name != report.baseline and model.speeds]
     if not others:
         return "Only the baseline was measured: there is nothing to decide between."
     faster = [model for model in others if (ratio := _latency(model)) and ratio.verdict == "above"]
     if not faster:
-        return f"No model is measurably faster than {short(report.baseline)}, one text at a time, {_place(report)}."
+        return f"Keep {baseline}: no model is measurably faster, one text at a time, {_place(report)}."
     ordered = sorted(faster, key=_gain, reverse=True)
     if not report.metrics:
-        lost = (
-            ""
-            if ordered[0].agreement or ordered[0].vectors
-            else " What the models lost was not measured: a file to score them on says it."
-        )
-        return f"{_sentence(report, ordered[0], 'is the fastest')}{lost}"
+        return _without_scores(report, ordered[0])
     safe = [model for model in ordered if (kept := _kept(model)) and kept.low >= ENOUGH]
-    if not safe:
-        begins = f"No faster model is shown to keep {100 * ENOUGH:.0f} % of {_quality(report)}. "
-        open_ones = any((kept := _kept(model)) and kept.high >= ENOUGH for model in ordered)
-        more = " More items to score on would tell." if open_ones else ""
-        return f"{begins}{_sentence(report, ordered[0], 'is the fastest')}{more}"
-    proof = f"is the fastest that is shown to keep {100 * ENOUGH:.0f} % of {_quality(report)}"
-    return _sentence(report, safe[0], proof) + _level(safe)
+    if safe:
+        best, proof = safe[0], f"At least {100 * ENOUGH:.0f} % is shown."
+        return f"Use {short(best.name)}: it is {_gains(report, best)}, and keeps {_loss(report, best)}. {proof}{_level(safe)}"
+    undecided = [model for model in ordered if (kept := _kept(model)) and not kept.high < ENOUGH]
+    if not undecided:
+        least = f"{100 * (1 - ENOUGH):.0f} %"
+        lost = f"keeps {_loss(report, ordered[0])}"
+        return f"Keep {baseline}: every faster model loses more than {least}. {short(ordered[0].name)}, the fastest, {lost}."
+    return _undecided(report, undecided[0], items)
+
+
+def _without_scores(report: BenchmarkReport, model: ModelReport) -> str:
+    """Returns the fastest model, of a benchmark without a file to score models on."""
+    found = f"{short(model.name)} is the fastest: {_gains(report, model)}"
+    if model.agreement is None and model.vectors is None:
+        return f"{found}. What it lost was not measured: give a file to score the models on."
+    return f"{found}, {_loss(report, model)}."
+
+
+def _undecided(report: BenchmarkReport, model: ModelReport, items: int | None) -> str:
+    """Returns what is open about the fastest model that may keep enough, and what would tell."""
+    name, kept = short(model.name), _kept(model)
+    begins = f"Not decided: {name} is {_gains(report, model)}, but"
+    scored = f"the {items:,} items" if items else "the items"
+    if kept is None or kept.no_interval:
+        return f"{begins} too few of {scored} differ to tell what it lost. Score them on more."
+    low, high = (f"{100 * max(0.0, end):.0f}" for end in (kept.low, kept.high))
+    open_ = (
+        f"{begins} {scored} don't show that it keeps {100 * ENOUGH:.0f} % of {_quality(report)}: it keeps {low} to {high} %."
+    )
+    distance = kept.value - ENOUGH
+    if not distance:
+        return open_
+    # An interval's width falls with the root of the number of items.
+    times = (((kept.value - kept.low) if distance > 0 else (kept.high - kept.value)) / distance) ** 2
+    if times > MANY_TIMES:
+        return f"{open_} More items would hardly tell: it is too close to {100 * ENOUGH:.0f} %."
+    enough = f"some {_rounded(items * times):,} items" if items else f"some {math.ceil(times)} times as many items"
+    return f"{open_} If it is as good as it seems, {enough} would tell."
+
+
+def _rounded(value: float) -> int:
+    """Returns a number with two significant digits, rounded up."""
+    size: int = 10 ** max(0, math.floor(math.log10(value)) - 1)
+    return math.ceil(value / size) * size
 
 
 def model_verdicts(report: BenchmarkReport) -> list[str]:
     """Returns a sentence for each model but the baseline: how much faster at each length, how much smaller, what it lost."""
-    return [_sentence(report, model, "is", every=True) for model in report.models if model.name != report.baseline]
+    return [_sentence(report, model) for model in report.models if model.name != report.baseline]
 
 
-def _sentence(report: BenchmarkReport, model: ModelReport, begins: str, *, every: bool = False) -> str:
-    """Returns "small is the fastest: 1.93 [1.90, 1.97] times as fast as large at 32 tokens, 4 times smaller, ..."."""
+def _sentence(report: BenchmarkReport, model: ModelReport) -> str:
+    """Returns "small is 1.93 [1.90, 1.97] times as fast as large at 32 tokens, ..., 4 times smaller, and keeps 99 % ..."."""
+    kept = _loss(report, model)
+    return f"{short(model.name)} is {_gains(report, model, every=True)}, {f'and keeps {kept}' if _kept(model) else kept}."
+
+
+def _gains(report: BenchmarkReport, model: ModelReport, *, every: bool = False) -> str:
+    """Returns how much faster a model is, at the first length or at every one, and how much smaller."""
     speeds = model.speeds if every else model.speeds[:1]
-    said = [*filter(None, (_speed(speed, report) for speed in speeds)), _size(model), _loss(report, model)]
-    colon = ":" if begins != "is" else ""
-    return f"{short(model.name)} {begins}{colon} {', '.join(said)}."
+    *said, last = [*filter(None, (_speed(speed, report) for speed in speeds)), _size(model)]
+    return f"{', '.join(said)} and {last}" if said else last
 
 
 def _speed(speed: Speed, report: BenchmarkReport) -> str:
@@ -78,13 +121,13 @@ def _size(model: ModelReport) -> str:
 def _loss(report: BenchmarkReport, model: ModelReport) -> str:
     kept = _kept(model)
     if kept is not None:
-        return f"with {100 * kept.value:.1f} %{_bounds(kept, 100)} of {_quality(report)}"
+        return f"{100 * kept.value:.1f} %{_bounds(kept, 100)} of {_quality(report)}"
     if model.agreement is not None:
         return f"with the same likeliest prediction at {100 * model.agreement.top_1:.1f} % of {model.agreement.places} places"
     if model.vectors is not None:
         nearest = f"{100 * model.vectors.neighbours:.1f} % of each text's {model.vectors.k} nearest the same"
         return f"with {nearest}, and a rank correlation of similarities of {model.vectors.rank_correlation:.2f}"
-    return "with nothing known of what it lost"
+    return "and what it lost is not known"
 
 
 def _level(safe: list[ModelReport]) -> str:
