@@ -16,6 +16,9 @@ import yaml
 from tools.site.gallery import EMBEDDED, PAGE, write_gallery
 from tools.site.pages import ROOT, navigation, titles, write_pages
 
+RANKING = {"pageLength": 0.1, "termFrequency": 0.3}
+"""Long pages are no worse than short ones, and a page's own words count for more than those it says often."""
+
 REFERENCE = {
     "default_handler": "python",
     "handlers": {
@@ -38,7 +41,8 @@ REFERENCE = {
 def configuration(pages: Path, site: Path, *, quick: bool) -> dict[str, Any]:
     """Returns the generator's settings: links and anchors are checked, fonts are the system's, nothing comes from a network.
     A gallery among the pages is in the menu."""
-    plugins: list[Any] = ["search"] if quick else ["search", {"mkdocstrings": REFERENCE}]
+    search = {"search": {"pagefind": {"options": {"ranking": RANKING}}}}
+    plugins: list[Any] = [search] if quick else [search, {"mkdocstrings": REFERENCE}]
     palette = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "toggle": {"icon": icon, "name": f"{other} colours"}}
         for name, scheme, icon, other in (
@@ -57,6 +61,7 @@ def configuration(pages: Path, site: Path, *, quick: bool) -> dict[str, Any]:
         "markdown_extensions": [
             "tables",
             "sane_lists",
+            "md_in_html",
             {"toc": {"permalink": True}},
             "pymdownx.superfences",
             "pymdownx.highlight",

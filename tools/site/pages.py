@@ -12,7 +12,34 @@ from tools.site.contract import contract_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-START, CONTRACT = "index.md", "contract.md"
+START, OVERVIEW, CONTRACT = "index.md", "documentation.md", "contract.md"
+NAMED = {"start.md": START, "README.md": OVERVIEW}
+"""Pages that have another name on the site."""
+TOUR = "repository/README.md"
+RARELY = ("CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md")
+"""Pages that a search puts last."""
+LAST = '<div markdown data-pagefind-weight="0.1">\n\n{}\n</div>\n'
+SYNONYMS = {
+    "ablation.md": "head importance, causal scrubbing, head knockout, LOO",
+    "attention.md": "attention weights, attention visualisation, bertviz",
+    "attribution.md": "saliency, feature importance, explanations, SHAP, captum, input gradients",
+    "classification.md": "NER, named entities, sentiment, tagging, multi-label",
+    "cloze.md": "masked language modelling, fill-mask pipeline, mask prediction",
+    "codes.md": "sparse autoencoder, SAE, dictionary learning, features",
+    "compression.md": "quantization, pruning, distillation, latency, throughput, speed-up",
+    "erasing.md": "concept erasure, LEACE, INLP, amnesic probing, debiasing",
+    "knowledge.md": "perplexity, pseudo-perplexity, PLL, minimal pairs, BLiMP, LAMA, facts",
+    "languages.md": "multilingual, cross-lingual retrieval, word alignment",
+    "models.md": "loading, checkpoints, Hugging Face Hub, ONNX, GPU, precision",
+    "operations.md": "config file, settings, environment variables, deployment",
+    "probes.md": "diagnostic classifier, linear probe, edge probing, control task",
+    "representations.md": "sentence embeddings, hidden states, logit lens, tuned lens, CKA, anisotropy",
+    "security.md": "authentication, authorisation, TLS, tokens, roles",
+    "sites.md": "activation patching, causal tracing, causal mediation, steering vectors, path patching",
+    "watching.md": "monitoring, Prometheus, Grafana, OpenTelemetry, alerts",
+}
+"""Other words for what a page is about, by which people search."""
+ALSO = '\n<p data-pagefind-weight="10"><em>Other words for this: {}.</em></p>\n'
 FILES = "repository"
 """The folder of the site that has the linked files of the repository."""
 LINK = re.compile(r"(\[[^\]\n]*(?:\n[^\]\n]*)?\])\(([^)\s]+)\)")
@@ -32,16 +59,17 @@ def write_pages(folder: Path) -> None:
         if source.suffix != ".md":
             shutil.copyfile(source, target)
             continue
-        name = target.relative_to(folder)
-        if name == Path("README.md"):
-            target = folder / START
-        target.write_text(_linked(source, folder), encoding="utf-8")
-    for top in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "RELEASING.md"):
+        name = str(target.relative_to(folder))
+        target = folder / NAMED.get(name, name)
+        also = ALSO.format(SYNONYMS[name]) if name in SYNONYMS else ""
+        target.write_text(_linked(source, folder) + also, encoding="utf-8")
+    for top in ("README.md", *RARELY):
         if (ROOT / top).exists():
             target = folder / FILES / top
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_linked(ROOT / top, folder), encoding="utf-8")
-    (folder / CONTRACT).write_text(contract_page(), encoding="utf-8")
+            page = _linked(ROOT / top, folder)
+            target.write_text(LAST.format(page) if top in RARELY else page, encoding="utf-8")
+    (folder / CONTRACT).write_text(LAST.format(contract_page()), encoding="utf-8")
     reference = folder / "reference.md"
     reference.write_text("# Python reference\n\n" + "\n".join(_reference()), encoding="utf-8")
 
@@ -62,7 +90,7 @@ def _linked(source: Path, folder: Path) -> str:
             return text[1:-1]
         if named.is_relative_to(DOCS):
             goal = named.relative_to(DOCS)
-            goal = Path(START) if goal == Path("README.md") else goal
+            goal = Path(NAMED.get(str(goal), goal))
         else:
             goal = Path(FILES, named.relative_to(ROOT))
             page = named.suffix == ".md" and named.parent == ROOT
@@ -82,8 +110,8 @@ def navigation() -> list[dict[str, str | list[str]]]:
     """Returns the site's menu: under each heading of docs/README.md the pages that it links to, then all others of docs/."""
     text = (DOCS / "README.md").read_text(encoding="utf-8")
     headings = [*HEADING.finditer(text)]
-    menu: list[dict[str, str | list[str]]] = [{"Start": START}]
-    seen = {"README.md"}
+    menu: list[dict[str, str | list[str]]] = [{"Start": START}, {"A tour in five minutes": TOUR}, {"All questions": OVERVIEW}]
+    seen = set(NAMED)
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         part = text[heading.end() : following.start() if following else len(text)]
         links = [link.partition("#")[0] for _, link in LINK.findall(part)]
@@ -105,9 +133,10 @@ def titles() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def _title(page: str) -> str:
-    if page in ("reference.md", CONTRACT):
-        return {CONTRACT: "The contract"}.get(page, "Python reference")
-    text = (DOCS / ("README.md" if page == START else page)).read_text(encoding="utf-8")
+    if page in ("reference.md", CONTRACT, TOUR):
+        return {CONTRACT: "The contract", TOUR: "A tour in five minutes"}.get(page, "Python reference")
+    sources = {name: source for source, name in NAMED.items()}
+    text = (DOCS / sources.get(page, page)).read_text(encoding="utf-8")
     return text.partition("\n")[0].removeprefix("# ")
 
 

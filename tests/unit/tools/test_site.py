@@ -20,7 +20,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_on_the_site_and_in_the_menu_once(built: Path) -> None:
-    expected = {path.relative_to(pages.DOCS).with_suffix(".html") for path in pages.DOCS.rglob("*.md")} - {Path("README.html")}
+    written = (str(path.relative_to(pages.DOCS)) for path in pages.DOCS.rglob("*.md"))
+    expected = {Path(pages.NAMED.get(name, name)).with_suffix(".html") for name in written}
     assert all((built / page).exists() for page in expected)
     listed = [page for _, part in pages.titles() for page, _ in part]
     assert len(listed) == len(set(listed))
@@ -28,6 +29,13 @@ def test_every_page_is_on_the_site_and_in_the_menu_once(built: Path) -> None:
     text = (built / "llms.txt").read_text(encoding="utf-8")
     assert text.startswith("# bertscope\n\n> ")
     assert all(f"({page})" in text for page in expected)
+
+
+def test_a_search_knows_other_words_and_puts_the_changelog_last(built: Path) -> None:
+    assert "Other words for this: saliency" in (built / "attribution.html").read_text(encoding="utf-8")
+    assert pages.SYNONYMS.keys() <= {path.name for path in pages.DOCS.glob("*.md")}
+    changes = (built / "repository" / "CHANGELOG.html").read_text(encoding="utf-8")
+    assert changes.index('data-pagefind-weight="0.1"') < changes.index("Keep a Changelog")
 
 
 def test_pages_load_nothing_from_a_network(built: Path) -> None:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from bertscope import AttentionMaps, Client, ClozePrompts, DeadlineExceeded, FilledText, HeadIntervention, Model, zero
+from bertscope import AttentionMaps, Client, ClozePrompts, DeadlineExceeded, FilledText, zero
 from rich.console import Console, Group
 from rich.rule import Rule
 from rich.text import Text
@@ -27,7 +27,10 @@ from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import Failure, console, printable, probability, table, titled
 from bertscope_workbench.command.views.sweep import print_sweep
 
-CLOZE = "Paris is the capital of [MASK]."
+CLOZE = "The keys to the cabinet [MASK] on the table."
+ANSWERS = ["are", "is", "were", "was"]
+AGREEING = (zero(3, 1), zero(4, 10))
+"""The two heads of the embedded model without which it agrees with the nearest noun."""
 SENTENCE = "The cat sat on the mat because it was tired."
 PROMPTS = [
     (f"{capital} is the capital of [MASK].", country)
@@ -127,25 +130,18 @@ def show_models(screen: Console, client: Client) -> None:
 
 
 def show_cloze(screen: Console, client: Client) -> None:
-    """Shows the model's predictions, untouched and with one layer's heads changed."""
-    _step(screen, "2. What does the model know?", f'client.fill_mask("{CLOZE}")')
+    """Shows the model's predictions, untouched and without the heads that make its verb agree."""
+    _step(screen, "2. What does the model write?", f'client.fill_mask("{CLOZE}")')
     (answer,) = client.fill_mask(CLOZE, top_k=COMPARED_WORDS)
     print_answer(screen, answer)
 
-    words = list(dict.fromkeys(prediction.token for prediction in answer.masks[0].predictions))
-    interventions = chosen_interventions(client.get_model())
-    example = f"interventions=[bertscope.{describe(interventions[0])}]"
-    _step(screen, "3. Which layers does it know that with?", f'client.fill_mask("{CLOZE}", candidates={words}, {example})')
-    columns = {"untouched": client.fill_mask(CLOZE, candidates=words)[0]}
-    for intervention in interventions:
-        (changed,) = client.fill_mask(CLOZE, candidates=words, interventions=[intervention])
-        columns[describe(intervention)] = changed
-    screen.print(comparison_table(words, columns))
-
-
-def chosen_interventions(model: Model) -> list[HeadIntervention]:
-    """Returns interventions that disable all heads of the first layer, of a middle one, and of the last."""
-    return [zero(layer=layer) for layer in sorted({0, model.layers // 2, model.layers - 1})]
+    example = f"interventions=[{', '.join(f'bertscope.{describe(head)}' for head in AGREEING)}]"
+    question = "3. Which heads does it agree with the keys by, and not with the cabinet?"
+    _step(screen, question, f'client.fill_mask("{CLOZE}", candidates={ANSWERS}, {example})')
+    columns = {"untouched": client.fill_mask(CLOZE, candidates=ANSWERS)[0]}
+    for heads in (AGREEING[:1], AGREEING[1:], AGREEING):
+        (columns[", ".join(map(describe, heads))],) = client.fill_mask(CLOZE, candidates=ANSWERS, interventions=heads)
+    screen.print(comparison_table(ANSWERS, columns))
 
 
 def comparison_table(words: list[str], columns: dict[str, FilledText]) -> Group:
