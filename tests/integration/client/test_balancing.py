@@ -51,12 +51,6 @@ def test_a_client_that_balances_asks_all_in_turn(two: tuple[FakeServer, FakeServ
     assert [len(server.requests) - earlier for server, earlier in zip(two, before, strict=True)] == [CALLS // 2, CALLS // 2]
 
 
-def test_a_client_that_does_not_stays_with_one(two: tuple[FakeServer, FakeServer]) -> None:
-    with bertscope.Client(target(two)) as client:
-        ask(client, CALLS)
-    assert sorted(len(server.requests) for server in two) == [0, CALLS]
-
-
 def answered(host: Host) -> float:
     return host.metric("bertscope_requests_total", method="FillMask", code="OK")
 

@@ -8,10 +8,7 @@ from typing import Any
 
 import bertscope
 import grpc
-import numpy as np
 import pytest
-from bertscope.rpc import contract
-from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.patience import granted
 
@@ -70,25 +67,6 @@ def test_load_model_reports_progress(server):
     assert model.name == "models/new"
     assert [progress.done_bytes for progress in seen] == [0, 50, 100]
     assert seen[0].stage == "reading"
-
-
-def test_errors_carry_what_the_server_said(server, abort):
-    violation = error_details_pb2.BadRequest.FieldViolation(field="layers[0]", description="layer 12 is out of range")
-    server.fail = abort(
-        code_pb2.INVALID_ARGUMENT,
-        "layer 12 is out of range: models/fake has layers 0 to 2",
-        error_details_pb2.BadRequest(field_violations=[violation]),
-    )
-    for call in (lambda client: client.fill_mask(TEXT), lambda client: client.extract_attention(TEXT)):
-        with pytest.raises(bertscope.InvalidArgument) as caught:
-            asyncio.run(_async(server.target, call))
-        error = caught.value
-        assert str(error) == "layers[0]: layer 12 is out of range: models/fake has layers 0 to 2"
-        assert error.code == grpc.StatusCode.INVALID_ARGUMENT
-        assert error.reason == "SOME_REASON"
-        assert error.metadata == {"model": "models/fake"}
-        assert error.request_id == "request-1"
-        assert error.field_violations == (bertscope.FieldViolation("layers[0]", "layer 12 is out of range"),)
 
 
 async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any:
@@ -231,16 +209,6 @@ def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_f
     asyncio.run(cancel())
 
 
-def test_health_of_each_service(server):
-    server.health.set("bertscope.v1.ClozeService", 2)
-    with bertscope.Client(server.target) as client:
-        health = client.health()
-    assert health.status == "SERVING"
-    services = {method.containing_service.full_name for method in contract.METHODS}
-    assert health.services == dict.fromkeys(services, "SERVICE_UNKNOWN") | {"bertscope.v1.ClozeService": "NOT_SERVING"}
-    assert not health.serving
-
-
 @pytest.mark.slow
 def test_wait_until_serving_waits(server):
     server.health.set("", 2)
@@ -252,15 +220,3 @@ def test_wait_until_serving_waits(server):
         server.health.set("", 1)
         waiter.join(granted(30))
         assert not waiter.is_alive()
-
-
-def test_attention_to_pandas(server):
-    with bertscope.Client(server.target) as client:
-        (maps,) = client.extract_attention("a b", layers=[2, 0], heads=[1])
-        (half,) = client.extract_attention("a b", dtype="float16")
-    weights = maps.to_pandas()
-    row = weights[(weights["layer"] == 0) & (weights["from_index"] == 1) & (weights["to_index"] == 3)]
-    assert row[["from_token", "to_token"]].values.tolist() == [["a", "[SEP]"]]
-    np.testing.assert_array_equal(row["attention"], maps.head(0, 1)[1, 3])
-    assert half.attention.dtype == np.float16
-    assert half.to_pandas()["attention"].dtype == "Float32"

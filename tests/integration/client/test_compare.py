@@ -36,18 +36,6 @@ def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
     assert repr(whole).splitlines()[0] == f"<AttentionComparison: {sizes}, models/bert and models/headless>"
 
 
-def test_models_that_do_not_fit_say_in_what_they_differ(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match="vocabulary entries; compare models with the same tokenizer"):
-            client.compare_attention(TEXTS, "roberta")
-        with pytest.raises(bertscope.InvalidArgument, match="compared with itself"):
-            client.compare_attention(TEXTS)
-        with pytest.raises(bertscope.FailedPrecondition, match="other weights"):
-            bertscope.AttentionComparison.merge(
-                [client.compare_attention(TEXTS, "headless"), client.compare_attention(TEXTS, "bert", model="headless")]
-            )
-
-
 def test_the_command_prints_draws_and_writes(
     host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

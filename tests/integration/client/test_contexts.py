@@ -130,15 +130,6 @@ def test_rejected_texts_leave_numbers_as_they_are(client: bertscope.Client, monk
     assert caught.value.partial is None or caught.value.partial.texts <= 5
 
 
-def test_the_nearest_states_begin_with_the_word_itself(client: bertscope.Client) -> None:
-    start = SENTENCES[9].index("table")
-    near = bertscope.NearestTo(SENTENCES[9], (start, start + len("table")), layer=2)
-    found = client.find_contexts([*SENTENCES], nearest=near, places=3)[0]
-    assert (found.best[0].word, found.best[0].text_index) == ("table", 9)
-    assert found.best[0].value == pytest.approx(1, abs=CLOSE)
-    assert all(place.value < 1 - CLOSE for place in found.best[1:])
-
-
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -157,14 +148,6 @@ def test_parts_that_were_asked_otherwise_do_not_merge(client: bertscope.Client, 
     one = client.find_contexts([*SENTENCES[:2]], **ASKED)
     with pytest.raises(bertscope.InvalidArgument, match=reason):
         bertscope.Contexts.merge([one, client.find_contexts([*SENTENCES[:2]], **{**ASKED, **fields})])
-
-
-def test_neighbours_merge_into_one_range_that_no_other_may_share(client: bertscope.Client) -> None:
-    parts = [client.find_contexts(SENTENCES[at], first_index=at, **ASKED) for at in range(3)]
-    whole = bertscope.Contexts.merge(part for part in parts[::-1])
-    assert whole.texts == 3
-    with pytest.raises(bertscope.InvalidArgument, match=r"parts\[0\]: has text 1, and parts\[1\] texts 0 to 2"):
-        bertscope.Contexts.merge([parts[1], whole])
 
 
 @pytest.mark.parametrize(

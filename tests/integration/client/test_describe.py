@@ -7,15 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import numpy as np
-import pandas
 import pytest
-from bertscope.questions.attention.description import STATISTICS
 
 from tests.support.fake_server import FakeServer, refuse_field
-from tests.support.harness import Host
-
-TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late."]
 
 
 def too_long(request: Any, context: Any) -> None:
@@ -28,24 +22,6 @@ def too_long(request: Any, context: Any) -> None:
                 "has 99 tokens and the model reads 9; shorten it, or set truncate",
                 "TEXT_TOO_LONG",
             )
-
-
-def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
-    arguments: dict[str, Any] = {"model": "bert", "head_distances": True, "interventions": bertscope.zero(0, 1)}
-    with bertscope.Client(host.target) as client:
-        whole = client.describe_attention(TEXTS, **arguments)
-        parts = [client.describe_attention([text], **arguments) for text in TEXTS]
-        maps = next(client.extract_attention(TEXTS[0], model="bert", interventions=bertscope.zero(0, 1)))
-    merged = bertscope.AttentionDescription.merge(parts)
-    assert (whole.texts, whole.tokens) == (merged.texts, merged.tokens) == (5, sum(part.tokens for part in parts))
-    assert list(whole.statistics) == list(STATISTICS)
-    assert whole.statistics["other_text"].texts == 1
-    for name in STATISTICS:
-        np.testing.assert_allclose(whole.mean(name), merged.mean(name), rtol=0, atol=1e-5)
-    assert whole.head_distances is not None and merged.head_distances is not None
-    np.testing.assert_allclose(whole.head_distances.divergences(), merged.head_distances.divergences(), rtol=0, atol=1e-5)
-    diagonal = np.diagonal(maps.attention, axis1=2, axis2=3).mean(-1)
-    np.testing.assert_allclose(parts[0].mean("self"), diagonal, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -108,39 +84,3 @@ def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServe
     assert [each.text for each in server.requests[-1].inputs] == ["Go!", "Go!"]
     assert "left out: 1 text" in out
     assert "some.conllu, line 4: has 2 of the 10 columns" in out
-
-
-def test_the_command_names_the_texts_that_it_leaves_out(command: Any, server: FakeServer) -> None:
-    server.judge = too_long
-    lines = "\n".join(["short"] * 20 + ["", "long " * 20])
-    code, out, _ = command("attention", "--describe", stdin=lines.encode())
-    assert code == 0
-    assert "  line 22: has 99 tokens and the model reads 9; shorten it, or set --truncate" in out
-    assert "20 texts" in out
-    code, out, _ = command("attention", "--describe", "--json", stdin=lines.encode())
-    assert [line.partition(":")[0] for line in json.loads(out)["left_out"]] == ["line 22"]
-    code, _, err = command("attention", "--describe", "long " * 20)
-    assert (code, err.partition(":")[2]) == (
-        1,
-        " every text was left out; TEXT 1: has 99 tokens and the model reads 9; shorten it, or set --truncate\n",
-    )
-
-
-def test_the_command_writes_a_row_for_each_head(command: Any, tmp_path: Path) -> None:
-    path = tmp_path / "heads.parquet"
-    code, out, _ = command("attention", "--describe", "One text.", "--output", str(path))
-    assert code == 0
-    assert f"wrote {path}" in out
-    rows = pandas.read_parquet(path)
-    assert [*zip(rows["layer"], rows["head"], strict=True)] == [(layer, head) for layer in range(3) for head in range(4)]
-    assert rows["share_vertical"].between(0, 1).all()
-    assert rows["entropy_error"].isna().all()  # of a single text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
-def test_the_command_draws(command: Any, server: FakeServer, tmp_path: Path, picture: str) -> None:
-    path = tmp_path / "figure.svg"
-    assert command("attention", "--describe", "One.", "--plot", str(path), "--picture", picture, "--dark")[0] == 0
-    assert path.stat().st_size > 5000
-    assert server.requests[-1].head_distances == (picture == "clusters")

@@ -1,6 +1,5 @@
 """`query_facts`, `guess_by_name` and `bertscope facts`, against a real server."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ import bertscope
 import bertscope_workbench as workbench
 import pandas
 import pytest
-from bertscope.v1 import cloze_facts_pb2 as facts_pb2
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.harness import Host
 
 CAPITAL = bertscope.FactRelation(
     "capital",
@@ -40,53 +38,6 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "words.txt").write_text("the\ncat\nunplayable songs\n")
     (tmp_path / "capitals.tsv").write_text("country\tcapital\nFrance\tcat\nItaly\tthe\n")
     return tmp_path
-
-
-@pytest.mark.slow
-def test_many_calls_give_what_one_gives_and_the_servers_own_counts(host: Host) -> None:
-    seen: list[bertscope.TextsProgress] = []
-    with bertscope.Client(host.target) as client:
-        whole = client.query_facts(FACTS, [CAPITAL, BORN], model="bert", prior=True)
-        parts = client.query_facts(iter(FACTS), [CAPITAL, BORN], model="bert", prior=True, on_progress=seen.append)
-    assert [[each.rank for each in one.answers] for one in whole] == [[each.rank for each in one.answers] for one in parts]
-    assert len(seen) > 1
-    assert (seen[-1].done, seen[-1].total) == (200, None)
-    messages = [
-        facts_pb2.FactRelation(
-            name=relation.name,
-            templates=[facts_pb2.FactTemplate(text=each.text, negated=each.negated) for each in relation.templates],
-        )
-        for relation in (CAPITAL, BORN)
-    ]
-    asked = [
-        facts_pb2.Fact(relation=["capital", "born"].index(f.relation), subject=f.subject, objects=f.objects) for f in FACTS
-    ]
-    reply = host.cloze.QueryFacts(
-        facts_pb2.QueryFactsRequest(model="models/bert", relations=messages, facts=asked), timeout=CALL_SECONDS
-    )
-    scores = whole.scores()
-    for count in reply.counts:
-        relation = scores[["capital", "born"][count.relation]]
-        if count.template == 0:
-            assert relation.facts == count.facts
-            assert relation.p_at_1.value == pytest.approx(count.hits_at_1 / count.facts)
-            assert relation.p_at_10.value == pytest.approx(count.hits_at_10 / count.facts)
-            assert relation.mrr == pytest.approx(count.reciprocal_rank_sum / count.facts)
-    assert scores.skipped == {"several_pieces": 67}
-
-
-def test_the_asynchronous_client(host: Host) -> None:
-    async def ask() -> bertscope.FactAnswers:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.query_facts(FACTS[:3], [CAPITAL, BORN], vocabulary=["the", "cat"], model="bert")
-
-    assert asyncio.run(ask()).ranked_among == {"capital": 2, "born": 2}
-
-
-def test_names_give_facts_away(host: Host) -> None:
-    named = [bertscope.Fact("Jean Marais", "the", "P103"), bertscope.Fact("France", "the", "P36")]
-    with bertscope.Client(host.target) as client:
-        assert workbench.guess_by_name(client, named, model="bert") <= {0}
 
 
 def test_a_fact_that_the_server_refuses_is_named_by_its_index_in_the_whole(host: Host) -> None:

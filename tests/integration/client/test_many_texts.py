@@ -50,15 +50,6 @@ def fill_async(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
 BOTH = pytest.mark.parametrize("ask", [fill, fill_async])
 
 
-@pytest.mark.slow
-@BOTH
-@pytest.mark.parametrize("given", [list, iter, dict.fromkeys])
-def test_any_iterable_is_answered_in_order(server, ask, given):
-    assert ask(server, given(texts(700))) == texts(700)
-    assert max(len(request.texts) for request in server.requests) <= 256
-    assert sum(len(request.texts) for request in server.requests) == 700
-
-
 @BOTH
 def test_a_server_that_takes_fewer_is_asked_in_smaller_calls(server, ask, caplog):
     assert ask(server, texts(256)) == texts(256)
@@ -90,25 +81,6 @@ def test_calls_with_too_much_work_are_halved(server, ask, reason):
 
     server.judge = judge
     assert ask(server, texts(300)) == texts(300)
-
-
-def refuse_one(bad: str) -> Callable[[Any, Any], None]:
-    def judge(request: Any, context: Any) -> None:
-        if bad in request.texts:
-            refuse_field(context, f"texts[{list(request.texts).index(bad)}]", "has no mask", "NO_MASK")
-
-    return judge
-
-
-@pytest.mark.slow
-@BOTH
-@pytest.mark.parametrize("index", [0, 64, 699])
-def test_a_bad_text_is_named_by_its_index_in_the_whole_list(server, ask, index):
-    server.judge = refuse_one(texts(700)[index])
-    with pytest.raises(bertscope.InvalidArgument) as caught:
-        ask(server, texts(700))
-    assert caught.value.field_violations[0].field == f"texts[{index}]"
-    assert str(caught.value) == f"texts[{index}] has no mask"
 
 
 @BOTH
@@ -289,21 +261,3 @@ def test_a_sum_of_many_calls_is_kept_and_goes_on(server):
         server.judge = lambda request, context: None
         merged = bertscope.RelationScores.merge([kept, client.score_relations(every[answered:])])
     assert (merged.texts, merged["a"].pairs) == (whole.texts, whole["a"].pairs)
-
-
-def test_pairs_from_a_generator(server):
-    pairs = [(f"a {index}", f"b {index}") for index in range(300)]
-    with bertscope.Client(server.target) as client:
-        answers = client.classify(iter(pairs))
-        assert [(answer.text, answer.text_pair) for answer in answers] == pairs
-        assert client.classify(("one", "two"))[0].text_pair == "two"
-        assert [answer.text for answer in client.classify_stream(("one", "two"))] == ["one"]
-
-
-def test_attention_of_many_texts_is_one_stream_after_the_other(server):
-    server.judge = at_most(7, "inputs")
-    inputs = [f"text {index}" for index in range(20)]
-    with bertscope.Client(server.target) as client:
-        maps = [*client.extract_attention(iter(inputs), layers=[0], heads=[0])]
-    assert [(found.input_index, found.text) for found in maps] == list(enumerate(inputs))
-    assert [len(request.inputs) for request in server.requests] == [20, 7, 7, 6]

@@ -1,6 +1,5 @@
 """`score_relations`, `score_features` and `bertscope relations`, from a file to a table."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import bertscope
 import bertscope_workbench as workbench
 import grpc
 import numpy as np
-import pandas
 import pytest
 
 from tests.support.fake_server import FakeServer
@@ -43,41 +41,6 @@ def treebank(tmp_path: Path) -> Path:
     path = tmp_path / "some.conllu"
     path.write_text(TREEBANK, encoding="utf-8")
     return path
-
-
-def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
-    texts = workbench.read_conllu_features(treebank)
-
-    async def ask() -> bertscope.FeatureScores:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.score_features(iter(texts), ["NOUN", "INTJ", "negation"], model="bert")
-
-    scores = asyncio.run(ask())
-    assert scores.texts == 3
-    texts_of = {name: score.attention.texts for name, score in scores.features.items()}
-    assert texts_of == {"NOUN": 2, "INTJ": 1, "negation": 0, "[CLS]": 3, "[SEP]": 3}
-    assert np.isnan(scores.attention("negation")).all()
-
-
-def test_only_texts_with_a_pair_are_sent_and_errors_name_the_callers_index(server: FakeServer) -> None:
-    texts = [bertscope.RelationText("a b", [("r", 0, 1)] if index % 2 else []) for index in range(600)]
-    heard: list[bertscope.TextsProgress] = []
-    with bertscope.Client(server.target) as client:
-        scores = client.score_relations(iter(texts), on_progress=heard.append)
-        assert client.score_relations(texts, details=False)["r"].details == ()
-    assert scores.texts == heard[-1].done == 300
-    assert scores["r"].pairs == 600
-
-
-@pytest.mark.slow
-def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
-    texts = [bertscope.RelationText("a b", [(f"{number}, {index}", 0, 1) for index in range(300)]) for number in range(5)]
-    with bertscope.Client(host.target) as client:
-        scores = client.score_relations(texts, model="bert")
-        assert (scores.texts, len(scores.relations)) == (5, 1500)
-        many = bertscope.RelationText("a b", [(str(index), 0, 1) for index in range(1001)])
-        with pytest.raises(bertscope.InvalidArgument, match="relations has 1001 entries and may have 1000"):
-            client.score_relations([many] * 2, model="bert")
 
 
 def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(run_at: Any, host: Host, tmp_path: Path) -> None:
@@ -142,20 +105,6 @@ def test_the_command_prints_the_best_head_of_each_relation(command: Any, server:
     )
 
 
-def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
-    table, figure = tmp_path / "scores.parquet", tmp_path / "best.svg"
-    arguments = ("relations", str(treebank), "--model", "bert", "--output", str(table), "--plot", str(figure), "--dark")
-    code, out, _ = run_at(host.target, *arguments)
-    assert code == 0
-    assert f"wrote {table}" in out
-    assert figure.stat().st_size > 5000
-    frame = pandas.read_parquet(table)
-    assert set(frame["relation"]) == {"det", "nsubj", "punct", "advmod"}
-    code, out, _ = run_at(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
-
-
 def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     table = tmp_path / "trees.csv"
     arguments = ("relations", str(treebank), "--tree", "--model", "bert")
@@ -172,29 +121,6 @@ def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_p
     np.testing.assert_allclose(json.loads(out)["directed"], found.directed_score())
     code, out, _ = run_at(host.target, *arguments, "--by-head")
     assert "best head" in out
-
-
-def test_the_best_heads_of_relations_are_a_parser(run_at: Any, host: Host, treebank: Path) -> None:
-    with bertscope.Client(host.target) as client:
-        found = client.score_relations(workbench.read_conllu(treebank), model="bert")
-    undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
-    assert found.combined_accuracy(None, select="same") >= found.combined_accuracy(select="same")
-    expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
-    for options in (("--tree",), ()):
-        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
-        assert (code, expected in " ".join(out.split())) == (0, True)
-        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", "--json", *options)
-        combined = json.loads(out)["best_heads" if options else "combined"]
-        assert combined == pytest.approx(
-            {
-                "forward": found.combined_accuracy("forward"),
-                "backward": directed / 100,
-                "undirected": undirected / 100,
-                "offset": found.combined_offset_accuracy(),
-                "pairs": found.combined_pairs(),
-                "chosen_on": "half",
-            }
-        )
 
 
 def test_other_texts_choose_the_heads(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
@@ -231,16 +157,6 @@ def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path
         found, control = expected[one["relation"]], one["control"]
         assert (control["layer"], control["head"]) == (found.layer, found.head)
         assert control["accuracy"] == pytest.approx(found.accuracy)
-
-
-@pytest.mark.slow
-def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(run_at: Any, host: Host, treebank: Path) -> None:
-    rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
-    treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")
-    for options in (("--tree",), ()):
-        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
-        assert code == 0
-        assert out.count("some.conllu, line 20: has ") == 1
 
 
 def test_what_was_scored_before_an_error_is_shown_and_written(run_at: Any, server: FakeServer, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`score_texts` of both clients, and `bertscope score`, on a real server."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,49 +9,8 @@ import bertscope
 import numpy as np
 import pandas
 import pytest
-from bertscope.questions.scores import inputs
-from bertscope.rpc import pacing
 
 from tests.support.harness import Host
-from tests.support.tiny import SENTENCES
-
-TEXTS = [*SENTENCES, ("The cat sat.", "A dog, too."), bertscope.conditional("The keys to the cabinet", "are", "old.")]
-
-
-@pytest.mark.slow
-def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one call, from a generator, in calls of one text, and in sections of a word."""
-    with bertscope.Client(host.target) as client:
-        found = client.score_texts(TEXTS)
-        lazily = client.score_texts(text for text in TEXTS)
-        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
-        monkeypatch.setattr(inputs, "PART_WORK", 0.0)
-        divided = client.score_texts(TEXTS)
-        streamed = list(client.score_texts_stream(iter(TEXTS)))
-
-    async def score() -> bertscope.ScoredTexts:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.score_texts(TEXTS)
-
-    expected = [text.log_likelihood for text in found]
-    for other in (lazily, divided, streamed, asyncio.run(score())):
-        assert [text.log_likelihood for text in other] == pytest.approx(expected, rel=1e-5)
-        assert [text.scored_words for text in other] == [text.scored_words for text in found]
-        assert [[word.text for word in text.words] for text in other] == [[word.text for word in text.words] for text in found]
-    assert [text.text for text in found][-2:] == [("The cat sat.", "A dog, too."), "The keys to the cabinet are old."]
-    assert {word.text for word in found[-1].words} == {"are"}
-    assert sum(found[0].to_pandas()["log_probability"]) == pytest.approx(found[0].log_likelihood)
-
-
-def test_scorings_and_interventions(host: Host) -> None:
-    text = "The unplayable song."
-    with bertscope.Client(host.target) as client:
-        found = {scoring: client.score_texts(text, scoring=scoring)[0] for scoring in bertscope.Scoring.__args__}
-        assert {name: scored.scoring for name, scored in found.items()} == {name: name for name in found}
-        assert len({scored.log_likelihood for scored in found.values()}) == 3
-        changed = client.score_texts(text, interventions=bertscope.zero(layer=1), pieces=False)
-        assert changed.log_likelihood != found["within_word"].log_likelihood
-        assert (changed[0].pieces, changed[0].words) == ((), ())
 
 
 def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
@@ -75,20 +33,6 @@ def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
     assert (code, "text 2: holds no token" in err) == (1, True)
 
 
-def test_files_in_and_out(host: Host, run_at: Any, tmp_path: Path) -> None:
-    texts, table, figure = tmp_path / "texts.tsv", tmp_path / "words.csv", tmp_path / "words.png"
-    texts.write_text("sentence\nThe cat sat.\n" + "cat " * 400 + "\nA dog, too.\n", encoding="utf-8")
-    arguments = ["--texts", str(texts), "--columns", "text=sentence", "--words", "--output", str(table), "--plot", str(figure)]
-    code, out, err = run_at(host.target, "score", *arguments)
-    assert (code, err) == (0, "")
-    assert "left out: 1 text" in out
-    assert "line 3: has 402 tokens" in out
-    written = pandas.read_csv(table)
-    assert written["index"].unique().tolist() == [0, 1]
-    assert np.isclose(written["surprisal_bits"] * np.log(2), written["surprisal"]).all()
-    assert figure.stat().st_size > 1000
-
-
 PAIRS = [
     ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
     ("The dog walked to the market.", "The dog walked market to the."),
@@ -97,27 +41,6 @@ PAIRS = [
     ("Nobody waited.", "Nobody unplayable."),
     ("The children who saw the man were young.", "The children who saw the man was young."),
 ]
-
-
-def test_pairs_are_compared_by_both_clients(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bertscope.Client(host.target) as client:
-        found = client.compare_texts(PAIRS)
-        scores = client.score_texts([text for pair in PAIRS for text in pair])
-        regions = client.compare_texts(PAIRS[:1], critical_region=True).sets[0]
-        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
-        divided = list(client.compare_texts_stream(iter(PAIRS)))
-
-    async def compare() -> bertscope.TextComparison:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.compare_texts(bertscope.TextSet(pair, 0, "g") for pair in PAIRS)
-
-    expected = [score.log_likelihood for score in scores]
-    for other in (found.sets, divided, asyncio.run(compare()).sets):
-        assert [log for one in other for log in one.log_likelihoods] == pytest.approx(expected, rel=1e-5)
-        assert [one.outcome for one in other] == [one.outcome for one in found.sets]
-    assert found.sets[3].outcome == "tie"
-    assert found.accuracy().tied == 1
-    assert regions.scored_pieces == (1, 1)
 
 
 @pytest.mark.slow

@@ -40,20 +40,6 @@ def breaking_in(call):
     return stream
 
 
-def test_one_pair_streams_its_effects(server):
-    with bertscope.Client(server.target) as client, client.sweep_sites(CLEAN[0], CORRUPTED[0], TARGET) as running:
-        assert running.start.total == 9
-        assert running.start.pairs[0].tokens[1].text == "keys"
-        effects = [*running]
-        trace = running.table()
-    assert [(each.layer, each.position) for each in effects] == [*itertools.product(range(3), range(3))]
-    assert trace.effects == tuple(effects)
-    assert trace.names == ("a", "keys", "[MASK]")
-    assert trace.difference[1, 2] == pytest.approx(value(CLEAN[:1], 1, 2))
-    (request,) = server.requests
-    assert request.pairs[0].corrupted.text == CORRUPTED[0]
-
-
 def test_many_pairs_are_added_whatever_their_calls(server, small):
     with bertscope.Client(server.target) as client:
         trace = client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
@@ -69,20 +55,6 @@ def test_many_pairs_are_added_whatever_their_calls(server, small):
             return await client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
 
     assert asyncio.run(ask()).effects == trace.effects
-
-
-def test_a_trace_goes_on_from_what_it_has(server, small):
-    with bertscope.Client(server.target) as client:
-        whole = client.trace(CLEAN, CORRUPTED, TARGET)
-        server.stream = breaking_in(3)
-        with pytest.raises(bertscope.BertscopeError) as caught:
-            client.trace(CLEAN, CORRUPTED, TARGET)
-        server.requests.clear()
-        partial = caught.value.partial
-        assert (len(partial.pairs), partial.complete) == (2, False)
-        resumed = client.trace(CLEAN, CORRUPTED, TARGET, start_from=partial)
-    assert [request.pairs[0].clean.text for request in server.requests] == CLEAN[2:]
-    assert (resumed.effects, resumed.complete) == (whole.effects, True)
 
 
 def test_other_weights_are_not_added(server, small):

@@ -1,47 +1,16 @@
 """`attribute_words` of both clients, and `bertscope attribute`, on a real server."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
-import bertscope
-import numpy as np
 import pytest
-from bertscope.questions.attribution import inputs
-from bertscope.rpc import pacing
 from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 
-TARGET = bertscope.Answer("old", "young")
 LONG = "The keys to the cabinet that the man saw are [MASK] and the dog walked to the market."
 TEXTS = ["The man was [MASK].", LONG, ("The cat [MASK].", "A dog, too."), LONG, LONG, "She was [MASK]."]
-
-
-@pytest.mark.slow
-def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one call, from a generator, and in calls of one pair of orders."""
-    with bertscope.Client(host.target) as client:
-        found = client.attribute_words(TEXTS, TARGET, pairs=6)
-        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
-        monkeypatch.setattr(inputs, "PART_WORK", 0.0)
-        divided = client.attribute_words(TEXTS, TARGET, pairs=6)
-        streamed = list(client.attribute_words_stream((text for text in TEXTS), [TARGET] * len(TEXTS), pairs=6))
-
-    async def ask() -> bertscope.WordAttributions:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.attribute_words(TEXTS, TARGET, pairs=6)
-
-    for other in (divided, streamed, asyncio.run(ask())):
-        assert [each.text for each in other] == TEXTS
-        for one, same in zip(other, found, strict=True):
-            np.testing.assert_allclose(one.values, same.values, atol=1e-4)
-            assert (one.pairs, one.sampled, one.words) == (same.pairs, same.sampled, same.words)
-    assert [each.pairs for each in found] == [0, 6, 0, 6, 6, 0]
-    for each in found:
-        assert each.values.sum() == pytest.approx(each.value - each.value_absent, abs=1e-4)
-    assert (found[1].interval() is None, found[0].interval()) == (False, None)
 
 
 def test_rows_go_on_where_they_ended(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

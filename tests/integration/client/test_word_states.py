@@ -5,7 +5,6 @@ from pathlib import Path
 
 import bertscope
 import bertscope_workbench as workbench
-import numpy as np
 import pandas
 import pytest
 from bertscope_workbench.command.app import run
@@ -45,14 +44,6 @@ def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
         near = one.neighbours[4][0]
         assert (near.occurrence.input_index, near.occurrence.token.text) == (other, "cat")
         assert near.cosine == pytest.approx(1, abs=1e-5)
-
-
-def test_variance_is_that_of_the_geometry(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        found = workbench.explainable_variance(client, TEXTS, ["cat", "zebra"])
-        described = client.describe_geometry(TEXTS, second_moments=True)
-    assert (list(found.words), found.words["cat"].vectors, found.baseline_vectors) == (["cat"], 4, described.vectors)
-    np.testing.assert_allclose(found.baseline, described.variance_shares(), rtol=1e-4)
 
 
 def test_the_command(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

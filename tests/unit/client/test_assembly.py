@@ -104,17 +104,6 @@ def test_coverage_agrees_with_counting_bytes(size, intervals):
         assert all(end < start for end, start in zip(coverage.ends, coverage.starts[1:], strict=False))
 
 
-@pytest.mark.slow
-@given(streams(), st.data())
-def test_a_message_that_is_missing_or_comes_twice_is_noticed(stream, data):
-    arrays, messages = stream
-    chosen = data.draw(st.integers(0, len(messages) - 1))
-    place = data.draw(st.integers(chosen, len(messages)))
-    for given_ in (messages[:chosen] + messages[chosen + 1 :], [*messages[:place], messages[chosen], *messages[place:]]):
-        with pytest.raises(bertscope.InvalidReply):
-            receive(AttentionAssembler(request(len(arrays))), given_)
-
-
 def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
     found = request(1)
     found.quantity = quantity

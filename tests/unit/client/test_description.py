@@ -1,7 +1,5 @@
 """Descriptions of attention: replies read, merged and summarised; heads by their distances."""
 
-import math
-
 import bertscope
 import numpy as np
 import pytest
@@ -81,20 +79,6 @@ def test_numbers_that_there_cannot_be_are_refused():
     for call, number in ((found.coordinates, 0), (found.clusters, 0), (found.clusters, 4)):
         with pytest.raises(bertscope.InvalidArgument):
             call(number)
-
-
-def test_numbers_are_those_of_the_texts() -> None:
-    for index, name in enumerate(STATISTICS):
-        values = NUMBERS.statistics[index]
-        np.testing.assert_allclose(WHOLE.mean(name), values.mean(0), rtol=0, atol=1e-12)
-        expected = values.std(0, ddof=1) / math.sqrt(len(values))
-        np.testing.assert_allclose(WHOLE.standard_error(name), expected, rtol=0, atol=1e-9)
-    classes = NUMBERS.scores.argmax(-1)
-    for index, name in enumerate(PATTERNS):
-        np.testing.assert_allclose(WHOLE.pattern_share(name), (classes == index).mean(0))
-        np.testing.assert_allclose(WHOLE.pattern_score(name), NUMBERS.scores[..., index].mean(0))
-    most = [[PATTERNS[np.bincount(classes[:, layer, head], minlength=5).argmax()] for head in range(4)] for layer in range(3)]
-    assert WHOLE.majority().tolist() == most
 
 
 def test_a_reply_as_it_is_read(stored) -> None:

@@ -52,17 +52,6 @@ def found(*ranks: int) -> bertscope.Eraser:
     return result
 
 
-def test_a_change_is_the_map_at_the_state_of_the_layer() -> None:
-    result = found(2, 1)
-    for change, own in ((result.change(1, "masks"), result.layers[1]), (result.random_change(1), result.layers[1].random)):
-        message = change.change.message().erase
-        assert (change.site, change.layer) == ("state", 1)
-        np.testing.assert_array_equal(np.frombuffer(message.left.data, "<f4"), own.left.ravel())
-        np.testing.assert_array_equal(np.frombuffer(message.mean.data, "<f4"), own.mean)
-    assert result.change(1, "masks").positions == "masks"
-    assert result.random_change(0).positions == "all"
-
-
 def test_layers_without_a_map_are_named() -> None:
     result = found(0)
     assert result.layers[0].rank == 0
@@ -70,12 +59,6 @@ def test_layers_without_a_map_are_named() -> None:
         result.change(0)
     with pytest.raises(KeyError, match="layer 7"):
         result.random_change(7)
-
-
-def test_a_report_of_a_label_that_is_not_there_is_refused() -> None:
-    assert read(eraser(0), report(majority_label=1))[-1].majority_label == "verb"
-    with pytest.raises(bertscope.InvalidReply, match="without scores"):
-        read(eraser(0), report(majority_label=2))
 
 
 def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from bertscope.questions.cloze.answers import FilledTexts, read_cloze
+from bertscope.questions.cloze.answers import read_cloze
 from bertscope.questions.cloze.candidates import ClozeItem, asked_cloze, with_cloze_items
 from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
@@ -80,17 +80,6 @@ def test_answers(name: str, items: list[ClozeItem], sent: cloze_pb2.FillMaskResp
         printed="\n".join(printed(print_answer, answer) for answer in found),
         document=answers_document(list(found)),
         broken=refusals(lambda messages: read_cloze(items, *messages), sent),
-    )
-
-
-def test_tables_have_columns_of_what_there_is(stored) -> None:
-    text = cloze_pb2.FilledText(masks=masks(word("a"))[:1])
-    single, pair = (read_cloze([ClozeItem("[MASK]", other)], reply(text)) for other in (None, "B."))
-    stored(
-        single=single.to_pandas(),
-        pair=pair.to_pandas(),
-        none=FilledTexts().to_pandas(),
-        printed=printed(print_answer, single[0]),
     )
 
 

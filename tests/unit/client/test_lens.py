@@ -84,12 +84,6 @@ def test_readings(stored) -> None:
     )
 
 
-def test_very_many_positions() -> None:
-    (many,) = read_lens_texts([INPUT], reply(64, 0))
-    assert "4 more positions are not shown" in workbench.plot_lens(many).get_suptitle()
-    assert "entropy" in printed(print_lens, many)
-
-
 def test_requests_name_what_cannot_be_sent(stored) -> None:
     part = bertscope.LensInput(("a b", "c d"), [(0, 1, 1)])
     asked = asked_readings(["x [MASK]", ("a", "b"), part])

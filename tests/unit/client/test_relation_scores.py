@@ -53,17 +53,6 @@ def test_parts_add_up_by_name():
         bertscope.RelationScores.merge([SCORES, read_relation_scores(relation_scores({"a": 1}, 3, 5))])
 
 
-def test_all_pairs_are_looked_up_by_the_best_head_of_each_relation():
-    for direction in ("forward", "backward"):
-        found = sum(details_of(MESSAGE, index, direction).sum(0).max() for index in (0, 1))
-        assert SCORES.combined_accuracy(direction, select="same") == found / 120
-    better = [max(details_of(MESSAGE, index, each).sum(0).max() for each in ("forward", "backward")) for index in (0, 1)]
-    assert SCORES.combined_accuracy(None, select="same") == sum(better) / 120
-    offsets = sum(max(each.pairs for each in relation.offsets) for relation in MESSAGE.relations)
-    assert SCORES.combined_offset_accuracy(select="same") == offsets / 120
-    assert np.isnan(read_relation_scores(relation_scores({}, 1, 1)).combined_accuracy())
-
-
 def test_texts_that_are_all_alike_have_the_adjusted_interval():
     """Agresti and Coull 1998: of 9 of 9, two texts are added at each end, 1.92 at a confidence of 95 %."""
     extra = 1.959964**2 / 2

@@ -2,37 +2,22 @@
 
 import dataclasses
 import datetime
-import io
 import math
-from collections.abc import Generator
 
 import bertscope
 import numpy as np
 import pytest
-from bertscope.client.streams import last
 from bertscope.questions.labels.classification import read_classified_texts
 from bertscope.questions.models.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import classification_pb2, common_pb2, model_pb2
 from bertscope.values.documents import document_of as document
 from bertscope.values.messages import token
-from bertscope.values.models import Model, read_model
+from bertscope.values.models import read_model
 from bertscope_workbench.command.views.models import print_models
-from rich.console import Console
 
 from tests.support.broken_replies import refusals
 from tests.support.stored_outputs import outcome, printed
-
-
-def load_responses(*events: str) -> Generator[model_pb2.LoadModelResponse, None, None]:
-    for event in events:
-        yield model_pb2.LoadModelResponse(**({event: {}} if event else {}))
-
-
-@pytest.mark.parametrize("events", [(), ("",), ("progress",), ("model", "progress")], ids=str)
-def test_a_stream_that_ends_without_its_result_is_invalid(events):
-    with pytest.raises(bertscope.InvalidReply, match="the server ended the load without a model"):
-        last(load_responses(*events), read_load_event, None, Model, "load without a model")
 
 
 def test_health_messages_are_those_of_grpc_health():
@@ -51,17 +36,6 @@ def test_options_of_the_caller_win():
     assert options["grpc.max_receive_message_length"] == 5
     assert options["x"] == "y"
     assert "bertscope-python/" in options["grpc.primary_user_agent"]
-
-
-@pytest.mark.parametrize("width", [24, 80])
-def test_a_narrow_table_of_models_leaves_columns_out_and_the_name_whole(width):
-    message = model_pb2.Model(name="models/all-MiniLM-L12", architecture="electra", device="cuda:0", state=2, layers=12)
-    message.capabilities.extend([1, 2, 3])
-    screen = Console(width=width, file=io.StringIO())
-    print_models(screen, [read_model(message)])
-    lines = [line.split() for line in screen.file.getvalue().splitlines() if line.strip()]
-    assert len(lines) == 3  # Names of the columns, a rule, the model: nothing is broken.
-    assert lines[-1][0] == "models/all-MiniLM-L12"
 
 
 def test_models(stored) -> None:

@@ -7,7 +7,6 @@ import bertscope_workbench as workbench
 from bertscope.questions.scores.inputs import Section, asked_sections, sections_of
 from bertscope.questions.scores.replies import Assembly, read_sections
 from bertscope.questions.scores.texts import score_columns
-from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_workbench.plots.scores import MAX_ROWS, WORDS_IN_ROW
 
@@ -73,16 +72,6 @@ def test_a_long_text_is_divided_into_sections_of_its_words() -> None:
     assert max(work) < 2 * min(work)
     few = list(sections_of(0, bertscope.ScoredInput(LONG, [(0, 40)])))
     assert len(few) == 1
-
-
-def test_long_lists_are_read_as_they_are_needed() -> None:
-    assert asked_sections(["a"] * EAGER_TEXTS).total == EAGER_TEXTS
-    asked = asked_sections(["a", LONG, *["b"] * EAGER_TEXTS])
-    assert asked.total is None
-    assert asked.numbers == []
-    found = list(asked.items)
-    assert asked.numbers == [section.number for section in found]
-    assert list(asked_sections(iter([])).items) == []
 
 
 def test_a_text_of_which_a_section_is_rejected_is_left_out() -> None:

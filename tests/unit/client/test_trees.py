@@ -82,22 +82,6 @@ def test_attachment_scores() -> None:
     assert layers.directed.tolist() == [[3]]
 
 
-@pytest.mark.parametrize("step", [1, -1], ids=["left", "right"])
-def test_baselines_are_the_scores_of_trees_that_branch_to_one_side(step: int) -> None:
-    """Maps in which each word attends to the next, or to the one before, make such a tree as far as the real root allows."""
-    words = 6
-    chain = np.eye(words + 2, k=step) * 0.9 + 0.1 / (words + 2)
-    text = RelationText("a b c d e f", [("x", 1, 0), ("x", 5, 1), ("x", 1, 2), ("x", 2, 3), ("x", 5, 4)])
-    tokens = pieces(*((letter, 2 * place, 2 * place + 1) for place, letter in enumerate("abcdef")))
-    if step < 0:  # The root is the first word.
-        pairs = [("x", 0, 1), ("x", 1, 2), ("x", 3, 4), ("x", 0, 3), ("x", 3, 5)]
-        text = RelationText("a b c d e f", pairs)
-    found = score_tree(text, maps(chain[None, None], tokens), by_head=True)
-    baseline = found.left_branching if step > 0 else found.right_branching
-    assert found.directed_score()[0, 0] == baseline
-    assert found.undirected_score()[0, 0] == found.branching_undirected
-
-
 def test_maps_by_words_follow_clark() -> None:
     members = piece_words(TOKENS, [Span(*word) for word in TEXT.words or ()])
     assert members.tolist() == [-1, 0, 1, 2, 2, 3, 3, -1]

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import types
-from contextlib import nullcontext
 from pathlib import Path
 
 import bertscope
@@ -335,12 +334,3 @@ def test_without_a_terminal_there_is_a_line_now_and_then(log, monkeypatch):
     with progress.benchmarking("measuring"):
         wait_until(lambda: "measuring, 0 %, 0:00:0" in log.getvalue(), "a share is told")
     assert "\x1b" not in log.getvalue()
-
-
-def test_a_comparison_of_pairs_shows_how_many_are_answered(monkeypatch):
-    shown = []
-    monkeypatch.setattr(score_pairs, "answering", lambda what: nullcontext(shown.append))
-    client = types.SimpleNamespace(compare_texts_stream=lambda pairs, on_rejected: pairs)
-    source = types.SimpleNamespace(items="abcd", named=nullcontext)
-    assert score_pairs.compared(client, source, [1, 3], "comparing") == ({1: "b", 3: "d"}, None)
-    assert shown == [bertscope.TextsProgress(1, 2), bertscope.TextsProgress(2, 2)]

@@ -10,7 +10,7 @@ from bertscope import __version__
 from bertscope_workbench.command.app import FoundCommands, run
 from bertscope_workbench.command.views.method import running, with_method
 from bertscope_workbench.papers.claim_files import studies
-from bertscope_workbench.references import bibliography, citation, method_of, method_of_commands, methods
+from bertscope_workbench.references import bibliography, citation, methods
 
 ROOT = Path(__file__).parents[3]
 NO_NUMBER = {"cache", "cite", "demo", "explore", "health", "mcp", "models", "serve", "token"}
@@ -24,15 +24,6 @@ def test_every_command_that_computes_a_number_names_its_papers() -> None:
 def test_every_paper_that_is_named_is_known_and_every_known_one_is_named() -> None:
     named = {paper for kinds in methods().values() for method in kinds.values() for paper in method.papers}
     assert named | {"bertscope"} == set(bibliography())
-
-
-def test_an_option_has_a_method_of_its_own() -> None:
-    score, pairs = method_of("score"), method_of("score", ["model", "pairs"])
-    assert score is not None and pairs is not None
-    assert "mcnemar-1947-note" in pairs.papers and "mcnemar-1947-note" not in score.papers
-    assert method_of("health") is None
-    lines = ["bertscope relations x.conllu --tree --model m", "bertscope health", "python x"]
-    assert [method.papers for method in method_of_commands(lines)] == [("raganato-tiedemann-2018-analysis",)]
 
 
 @pytest.mark.slow

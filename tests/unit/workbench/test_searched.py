@@ -11,20 +11,6 @@ def asked(*units: str, **others):
     return searched(units, **given)
 
 
-def test_a_code_is_a_direction_whose_value_is_its_activation() -> None:
-    draw = np.random.default_rng(0)
-    arrays = {"encoder": draw.normal(size=(5, 4)), "decoder": draw.normal(size=(5, 4)), "mean": draw.normal(size=4)}
-    codes = bertscope.SparseCodes(
-        **arrays, biases=draw.normal(size=5), thresholds=np.full(5, 0.5), layer=1, model="models/m", weights_digest="sha256:0"
-    )
-    states = draw.normal(size=(50, 4)).astype(np.float32)
-    for number in range(5):
-        one = codes.direction(number)
-        values = states @ np.asarray(one.vector) + one.bias
-        found = np.where(values > one.threshold, values, 0)
-        np.testing.assert_allclose(found, codes.encode(states)[:, number], atol=1e-5)
-
-
 def test_units_are_written_in_options(tmp_path, monkeypatch, stored) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("v.npy", np.arange(3.0))

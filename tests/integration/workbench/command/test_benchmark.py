@@ -27,13 +27,6 @@ def test_compress(command, server, texts):
     assert list(request.steps[1].heads.texts) == ["one", "two", "three"]
 
 
-def test_a_step_that_the_server_refuses_is_named(command, server, abort):
-    server.fail = abort(code_pb2.UNIMPLEMENTED, "steps[1].heads.share: ALBERT shares its layers; leave heads out")
-    code, out, err = command("compress", "--steps", "int8,heads=1:0", "--name", "x")
-    assert (code, out) == (1, "")
-    assert err == "bertscope: --steps heads=1:0: share: ALBERT shares its layers; leave heads out\n"
-
-
 def test_benchmark(command, server, texts, tmp_path, stored):
     prompts = tmp_path / "prompts.tsv"
     prompts.write_text("text\tanswer\nx [MASK]\ty\n")
@@ -45,23 +38,6 @@ def test_benchmark(command, server, texts, tmp_path, stored):
     )
     assert (code, err) == (0, "")
     stored(printed=out, requests=server.requests)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "models", "baseline"),
-    [
-        (["--model", "a", "--model", "b"], ["models/a", "models/b"], ""),
-        (["--model", "a", "--baseline", "models/a"], ["models/a"], "models/a"),
-        (["--baseline", "a"], ["models/a"], "models/a"),
-    ],
-)
-def test_the_baseline_is_among_the_models_once(arguments, models, baseline, command, server, texts):
-    assert command("benchmark", *arguments, "--texts", texts)[0] == 0
-    (request,) = server.requests
-    assert (list(request.models), request.baseline) == (models, baseline)
-    assert list(request.measurement.texts) == ["one", "two", "three"]
-    assert list(request.measurement.lengths) == []
 
 
 def test_how_the_models_run_is_asked_for(command, server, texts):

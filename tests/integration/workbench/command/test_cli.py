@@ -9,9 +9,6 @@ from google.rpc import code_pb2, error_details_pb2
 from tests.support.fake_server import attention_of
 from tests.support.patience import granted
 
-TEXT = "Paris is the capital of [MASK]."
-
-
 ASKED = """\
 models list --json
 models load org/new --name mine --device cpu --json
@@ -138,13 +135,6 @@ def test_health_of_one_service(command, server):
     code, out, err = command("health", "--service", "ClozeService")
     assert (code, out) == (2, "")
     assert name in err and err.count("\n") == 1
-
-
-def test_a_failure_is_one_line(command, server, abort):
-    server.fail = abort(code_pb2.NOT_FOUND, "there is no models/x:\nmodels/fake is loaded")
-    code, out, err = command("fill", TEXT, "--model", "x", "--json")
-    assert (code, out) == (1, "")
-    assert err == "bertscope: there is no models/x: models/fake is loaded\n"
 
 
 def test_the_time_limit_is_one_line(command, server, wait_for):

@@ -15,7 +15,6 @@ from bertscope_workbench.command.views.sweep_files import document, read_partial
 from bertscope_workbench.plots.theme import DARK
 from google.rpc import code_pb2
 
-from tests.support.fake_server import difference_of
 from tests.support.patience import granted
 from tests.support.swept_tables import table_of
 
@@ -84,17 +83,6 @@ def test_a_metric_that_is_not_measured(command, prompts):
     assert err.startswith("bertscope: --metric divergence: this sweep measures accuracy, loss")
     code, _, err = command("rank", "--prompts", prompts, "--ablation", "--metric", "spearman")
     assert (code, "--metric spearman: this file measures accuracy, loss" in err) == (2, True)
-
-
-def test_a_bad_line_is_one_line(command, server, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("text\tanswer\nno tab\n")
-    code, out, err = command("sweep", "--prompts", path)
-    assert (code, out) == (1, "")
-    assert err == (f"bertscope: {path}, line 2: has 1 columns where the first line names 2; put a tab between them\n")
-    code, _, err = command("rank", "--texts", tmp_path / "nothing.txt")
-    assert (code, err) == (1, f"bertscope: cannot read {tmp_path / 'nothing.txt'}: No such file or directory\n")
-    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -176,14 +164,6 @@ def test_a_runtime_without_gradients_names_the_way_that_needs_none(command, serv
     assert err.startswith("bertscope: models/fake has no gradients; or add --ablation, which needs none")
 
 
-def test_prune_by_ablation(command, server, prompts):
-    assert command("prune", "--least", 0.25, "--prompts", prompts, "--ablation", "--name", "small", "--json")[0] == 0
-    _, prune = server.requests
-    differences = {(layer, head): difference_of(layer, head) for layer in range(3) for head in range(4)}
-    best = sorted(differences, key=lambda place: -differences[place])[:3]
-    assert {(each.layer, head) for each in prune.heads for head in each.heads} == set(best)
-
-
 def test_prune_the_least_important(command, server, prompts):
     code, out, _ = command("prune", "--least", 0.25, "--prompts", prompts, "--name", "small", "--model", "fake", "--json")
     assert code == 0
@@ -218,15 +198,6 @@ def test_labels_values_and_tags(command, server, stored):
         documents={line: json.loads(out) for line, (_, out, _) in found.items() if "--json" in line},
         requests=server.requests,
     )
-
-
-def test_tag_writes_rows(command, server, texts, tmp_path):
-    output = tmp_path / "tags.jsonl"
-    assert command("tag", "--texts", texts, "--output", output) == (0, f"wrote {output}: 3 rows\n", "")
-    rows = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [(row["words"], row["labels"], row["types"]) for row in rows] == [
-        ([text], ["B-LOC"], ["LOC"]) for text in ("one", "two", "three")
-    ]
 
 
 def test_models_show_labels_and_pruned_heads(command, server, stored):

@@ -31,12 +31,3 @@ def test_two_models_with_other_vocabularies(page):
     sides, apart = page.ask("compare", {"text": TEXT, "model": "bert", "other": "roberta"})
     assert sides["left"]["start"]["tokens"] != sides["right"]["start"]["tokens"]
     assert "vocabular" in apart["incomparable"]["message"]
-
-
-def test_nothing_to_compare(page):
-    for other in ({}, {"other": "bert"}, {"model": "bert"}, {"model": "bert", "other": "bert"}):
-        (sides,) = page.ask("compare", {"text": TEXT, "detail": [{"layer": 0, "head": 0}]} | other)
-        left, right = sides["left"], sides["right"]
-        assert left["detail"] == right["detail"]
-        assert left["start"]["masks"] == right["start"]["masks"]
-    assert page.refusal("compare", {"text": TEXT, "other": "nothing"})["status"] == "NOT_FOUND"

@@ -6,7 +6,6 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope_workbench.readers.embedded_codes import embedded_codes
 
 TEXTS = ["The cat sat on the mat.", "A dog of a man, in the rain.", "Paris is the capital of France.", "the of in on"]
 EXAMPLES = Path(__file__).parents[4] / "examples" / "sentences.conllu"
@@ -102,12 +101,6 @@ def test_a_sparse_code(page, client, tmp_path):
     assert "of another kind" in page.refusal("find", {"texts": TEXTS, "unit": "probe:1:3", "data": data})["message"]
 
 
-def test_the_codes_that_ship(page):
-    codes = embedded_codes()
-    listed = {"kind": "code", "layers": [codes.layer], "names": [], "count": len(codes)}
-    assert page.ask("directions", {}) == [listed]
-
-
 def test_files_that_have_no_direction(page, tmp_path):
     assert "base64" in page.refusal("directions", {"data": "?"})["message"]
     assert "not a file of sparse codes" in page.refusal("directions", {"data": "QUJD"})["message"]
@@ -134,20 +127,6 @@ def test_tags_that_places_have_in_common(page, client):
     ] == expected
     assert len(found["best"]) == 30
     assert "tags[0]" in page.refusal("find", {"texts": texts, "unit": "head:1:2", "tags": ["DET"]})["fields"]
-
-
-def test_only_at_a_word(page):
-    first, _ = (
-        event for event in page.ask("find", {"texts": TEXTS, "unit": "head:0:0", "only": ["THE"]}) if "progress" not in event
-    )
-    words = {TEXTS[place["text"]][place["start"] : place["end"]].lower() for place in first["contexts"]["best"]}
-    assert words == {"the"}
-
-
-def test_means_of_all_heads(page, client):
-    (event,) = page.ask("find_means", {"texts": TEXTS})
-    expected = client.find_contexts(TEXTS, heads="all")
-    assert event["heads"] == [[one.unit.layer, one.unit.number, pytest.approx(one.mean, abs=1e-5)] for one in expected]
 
 
 def test_neurons_that_stand_out(page, client):

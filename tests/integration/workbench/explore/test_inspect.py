@@ -45,28 +45,6 @@ def test_an_inspection_is_the_clients(page, client, words):
     assert detail["detail"]["first"] == [1, 3]
 
 
-def test_a_window_of_a_map(page, client):
-    *_, event = page.ask(
-        "inspect", {"text": TEXT, "pictures": False, "detail": [{"layer": 0, "head": 1, "rows": [1, 4], "columns": [2, 5]}]}
-    )
-    expected = client.inspect(TEXT, maps=bertscope.MapView({0: [1]}, rows=(1, 4), columns=(2, 5), format="float32"))
-    assert np.array_equal(cells(event["detail"]), expected.maps[0].cells)
-    assert (event["detail"]["row_range"], event["detail"]["column_range"]) == ([1, 4], [2, 5])
-
-
-def test_reference_texts(page, client):
-    body = {
-        "text": TEXT,
-        "changes": [{"layer": 0, "heads": [0], "mode": "mean"}],
-        "reference_texts": ["a cat", "a dog"],
-        "pictures": False,
-    }
-    event = page.ask("inspect", body)[0]
-    expected = client.inspect(TEXT, top_k=10, interventions=[bertscope.mean(0, [0])], reference_texts=["a cat", "a dog"])
-    found = event["start"]["masks"][0]["entries"][0]
-    assert found["probability"] == pytest.approx(expected.masks[0].predictions[0].probability, rel=1e-5)
-
-
 def test_the_worth_of_each_head(page, client):
     texts = [TEXT, "The [MASK] sat on the mat."]
     events = page.ask("worth", {"texts": texts, "changes": CHANGES, "mode": "uniform"})

@@ -3,9 +3,7 @@
 import json
 import re
 
-import bertscope
 import pytest
-from bertscope_workbench.explore.plain import plain
 
 from tests.support.bearers import ADMIN, READER, line
 from tests.support.fake_server import Waiting, start
@@ -27,22 +25,9 @@ def test_the_page_and_all_it_asks_for_is_there(page, host):
     assert page.request("GET", "/nothing").status == 404
 
 
-def test_the_models_are_those_of_the_client(page, host):
-    with bertscope.Client(host.target) as client:
-        expected = [plain(model) for model in client.list_models()]
-    (event,) = page.ask("models", {"role": True})
-    assert event == json.loads(json.dumps({"models": expected, "may_manage": True}))
-
-
 def test_an_unknown_question(page):
     assert page.open("nothing", {}).status == 404
     assert page.request("GET", "/api/models").status == 405
-
-
-def test_a_load_that_fails(page):
-    *_, last = page.ask("load", {"source": "/nowhere/at/all", "model_id": "x"})
-    assert last["error"]["status"] == "FAILED_PRECONDITION"
-    assert "/nowhere/at/all" in last["error"]["message"]
 
 
 def test_load_compress_and_unload(launch, checkpoints):

@@ -15,8 +15,8 @@ from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.items.treebank import bank_of
-from bertscope_workbench.papers.measures import attention, features, pointing, relations, silencing, sizes
-from bertscope_workbench.papers.measures.sentences import described, sentences, special_tokens, statistic
+from bertscope_workbench.papers.measures import features, pointing, relations, silencing, sizes
+from bertscope_workbench.papers.measures.sentences import sentences, special_tokens, statistic
 from bertscope_workbench.papers.pictures_data import Grid
 from bertscope_workbench.readers.treebanks import feature_text, relation_text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -59,11 +59,6 @@ def test_statistics_are_those_of_transformers(asking: Asking, checkpoints: dict[
     assert special_tokens(asking) == 2
 
 
-def test_uniform_attention_is_the_share_of_special_tokens(asking: Asking) -> None:
-    found = attention.special_mass(asking)
-    assert found.control == pytest.approx(np.mean([2 / text.tokens for text in described(asking)]))
-
-
 def test_silencing_nothing_changes_nothing(asking: Asking) -> None:
     everything = dict.fromkeys(range(asking.model.layers))
     found = silencing.losses(asking, [{0: [0]}, everything, {1: [1], 0: [0]}])
@@ -73,12 +68,6 @@ def test_silencing_nothing_changes_nothing(asking: Asking) -> None:
     assert np.abs(found[:, 0] - found[:, 2]).min() > 1e-4
     measured = silencing.all_silenced(asking)
     assert measured.value == pytest.approx(found[:, 2].mean(), abs=1e-5)
-
-
-def test_a_language_without_sentences_is_refused(asking: Asking) -> None:
-    other = Asking(asking.client, asking.model, languages=("xx",))
-    with pytest.raises(NotAsked, match="'xx'"):
-        attention.special_mass(other)
 
 
 def test_relations_are_scored_as_in_one_call(asking: Asking) -> None:

@@ -51,15 +51,6 @@ def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
     assert found.items > 1
 
 
-def test_answers_of_probes_add_up_to_their_accuracy(asking: Asking) -> None:
-    of = probing.probed(asking, "upos")
-    assert of.right.mean(1) == pytest.approx([one.accuracy for one in of.found.layers])
-    measured = probing.readable(asking, task="upos", above="majority")
-    by_sentence = [of.right[of.best, [text == one for one in of.sentences]].mean() for text in dict.fromkeys(of.sentences)]
-    assert measured.value == pytest.approx(np.mean(by_sentence))
-    assert measured.control == pytest.approx(of.found.part.majority)
-
-
 def test_nearest_senses_are_those_of_transformers(asking: Asking, checkpoints: dict[str, Path]) -> None:
     uses, right = contexts._nearest(asking)
     model, tokenizer = AutoModel.from_pretrained(checkpoints["bert"]).eval(), AutoTokenizer.from_pretrained(checkpoints["bert"])

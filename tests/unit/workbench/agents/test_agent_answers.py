@@ -43,14 +43,6 @@ def chunk(index, offset, data):
     )
 
 
-def test_a_tensor_in_chunks_is_put_together():
-    values = np.arange(4, dtype="<f4").reshape(1, 1, 2, 2)
-    stream = replies.Stream()
-    for each in (header(0, [1, 1, 2, 2]), chunk(0, 8, values.tobytes()[8:]), chunk(0, 0, values.tobytes()[:8])):
-        stream.add(each)
-    np.testing.assert_array_equal(stream.document()["header"][0]["attention"], values)
-
-
 def test_a_stream_that_breaks_off_or_begins_in_its_middle():
     stream = replies.Stream()
     stream.add(header(0, [1, 1, 1, 2]))

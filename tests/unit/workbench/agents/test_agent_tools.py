@@ -50,12 +50,3 @@ def test_tools_are_chosen_by_policy_and_by_name():
     for wrong in ("fil_mask", "", ","):
         with pytest.raises(ValueError, match="use all, read, or names"):
             chosen(wrong)
-
-
-def test_the_nearest_messages_are_shown_and_names_of_enums_always():
-    fill = tools.tool(operations()["fill_mask"]).input_schema
-    assert fill["properties"]["interventions"]["items"] == {"$ref": "#/$defs/HeadIntervention"}
-    assert fill["$defs"]["HeadIntervention"]["properties"]["mode"]["enum"][0] == "MODE_ZERO"
-    assert "MASK_DECODING_BEAM" in fill["properties"]["decoding"]["enum"]
-    assert not [name for name in fill["properties"]["decoding"]["enum"] if name.endswith("UNSPECIFIED")]
-    assert "see `describe`" in fill["properties"]["siteInterventions"]["items"]["description"]

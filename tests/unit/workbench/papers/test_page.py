@@ -1,6 +1,5 @@
 """The page has every claim, loads nothing, and shows a text as a text."""
 
-import dataclasses
 import re
 from typing import cast
 
@@ -38,12 +37,6 @@ def test_every_claim_is_there(models: list[str]) -> None:
     assert "<script" not in page
     identifiers = re.findall(r'\bid="([^"]*)"', page)
     assert len(identifiers) == len(set(identifiers))
-
-
-def test_the_figure_that_a_claim_names_stands_above_its_tests() -> None:
-    claim = dataclasses.replace(CLAIMS[0], figure=CLAIMS[0].tests[1].name)
-    page = claims_page(run_claims(cast(Client, Hosted("a")), [claim], models=["a"]))
-    assert re.findall(r"<figcaption>test (\w+):", page) == ["second", "first"]
 
 
 def test_words_of_a_figure_fit_light_and_dark_pages_and_empty_bars_have_numbers() -> None:

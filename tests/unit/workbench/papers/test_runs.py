@@ -58,11 +58,6 @@ def test_a_model_that_still_loads_is_not_asked_in_vain() -> None:
         asked(client)
 
 
-def test_a_model_that_reads_the_language_is_asked() -> None:
-    primer = asked(Hosted("a"), compared=Compared(languages=("en", "ko")))
-    assert primer.result("korean").verdict == HOLDS
-
-
 def test_progress_counts_tests_and_estimates_the_time() -> None:
     heard: list[ClaimsProgress] = []
     asked(Hosted("a"), CLAIMS[:2], on_progress=heard.append)
