@@ -1,14 +1,9 @@
 """`compare_attention` and `bertscope attention --compare`: any number of texts, one comparison, the same as of one call."""
 
-import json
-from pathlib import Path
-
 import bertscope
 import numpy as np
-import pandas
 import pytest
 from bertscope.questions.attention.description import STATISTICS
-from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 
@@ -34,31 +29,3 @@ def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
         parts[0].difference("other_text")
     sizes = f"4 x 4 heads, 5 texts, {first.tokens} tokens"
     assert repr(whole).splitlines()[0] == f"<AttentionComparison: {sizes}, models/bert and models/headless>"
-
-
-def test_the_command_prints_draws_and_writes(
-    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
-    picture, heads = tmp_path / "heads.png", tmp_path / "heads.csv"
-    options = ["--compare", "headless", "--plot", str(picture), "--output", str(heads)]
-    assert run(["attention", "The cat sat.", "Nobody waited.", *options]) == 0
-    printed = capsys.readouterr().out
-    for words in (
-        "2 texts",
-        "models/bert and models/headless",
-        "cosine of the maps of each head",
-        "divergence",
-        f"wrote {picture}",
-    ):
-        assert words in printed.replace("\n", " ") or words.startswith("wrote")
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    table = pandas.read_csv(heads)
-    assert table.shape == (16, 3 + 2 * (2 + len(STATISTICS) - 1))  # single texts have no other text
-    assert table.cosine.between(0, 1).all()
-    assert run(["attention", "The cat sat.", "--compare", "bert", "--zero", "0"]) == 0
-    assert "models/bert, untouched and under interventions" in capsys.readouterr().out
-    assert run(["attention", "The cat sat.", "--compare", "bert", "--zero", "0", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    np.testing.assert_allclose(found["cosine"]["mean"][0], 1, rtol=0, atol=1e-5)
-    assert found["other_provenance"]["model"] == "models/bert"

@@ -1,13 +1,8 @@
 """`nearest_neighbours`, `explainable_variance` and their options of `bertscope geometry`, of a real server's states."""
 
-import json
-from pathlib import Path
-
 import bertscope
 import bertscope_workbench as workbench
-import pandas
 import pytest
-from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
@@ -44,18 +39,3 @@ def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
         near = one.neighbours[4][0]
         assert (near.occurrence.input_index, near.occurrence.token.text) == (other, "cat")
         assert near.cosine == pytest.approx(1, abs=1e-5)
-
-
-def test_the_command(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
-    rows, texts = tmp_path / "rows.csv", ["The cat sat.", "A cat sat on the mat."]
-    assert run(["geometry", *texts, "--neighbours", "cat", "--nearest", "2", "--layer", "0,4", "--output", str(rows)]) == 0
-    printed = capsys.readouterr().out
-    assert "text 1: The [cat] sat." in printed and "cat (2): 1.00" in printed
-    assert pandas.read_csv(rows)["rank"].tolist() == [1, 2] * 4
-    assert run(["geometry", *texts, "--neighbours", "cat", "--other-words", "--json"]) == 0
-    assert {row["neighbour"] for row in json.loads(capsys.readouterr().out)["neighbours"]}.isdisjoint({"cat"})
-    assert run(["geometry", *texts, "--word", "cat", "--variance"]) == 0
-    assert "share of a word's states" in capsys.readouterr().out
-    assert run(["geometry", *texts, "--word", "cat", "--variance", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["explainable_variance"]["words"][0]["vectors"] == 2
