@@ -1,4 +1,4 @@
-"""`describe_attention` and `bertscope attention --describe`: any number of texts, one description, nothing lost silently."""
+"""Descriptions and comparisons of attention over any number of texts, and `bertscope attention --describe`."""
 
 import csv
 import json
@@ -7,44 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import numpy as np
 import pytest
+from bertscope.questions.attention.description import STATISTICS
 
-from tests.support.fake_server import FakeServer, refuse_field
-
-
-def too_long(request: Any, context: Any) -> None:
-    """Rejects the first text of a call that is longer than 40 characters, as a server does."""
-    for index, each in enumerate(request.inputs):
-        if len(each.text) > 40:
-            refuse_field(
-                context,
-                f"inputs[{index}].text",
-                "has 99 tokens and the model reads 9; shorten it, or set truncate",
-                "TEXT_TOO_LONG",
-            )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 9, 300])
-@pytest.mark.parametrize("place", [-1, None])
-def test_texts_that_are_rejected_are_told_and_left_out(server: FakeServer, count: int, place: int | None) -> None:
-    server.judge = too_long
-    texts = [f"Text {index}." for index in range(count)]
-    long = {count // 2, 0} if place is None else {range(count)[place]}
-    for index in long:
-        texts[index] = "long " * 20
-    rejected: dict[int, bertscope.InvalidArgument] = {}
-    with bertscope.Client(server.target) as client:
-        if len(long) == count:
-            with pytest.raises(bertscope.InvalidArgument, match="every text was rejected"):
-                client.describe_attention(texts, on_rejected=rejected.__setitem__)
-        else:
-            assert client.describe_attention(texts, on_rejected=rejected.__setitem__).texts == count - len(long)
-        assert set(rejected) == long
-        assert all(error.reason == "TEXT_TOO_LONG" for error in rejected.values())
-        assert rejected[max(long)].field_violations[0].field == f"inputs[{max(long)}].text"
-        with pytest.raises(bertscope.InvalidArgument, match="has 99 tokens"):
-            client.describe_attention(texts)
+from tests.support.fake_server import FakeServer
+from tests.support.harness import Host
 
 
 def test_the_command_prints_statistics_and_classes(command: Any, server: FakeServer, stored) -> None:
@@ -84,3 +52,27 @@ def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServe
     assert [each.text for each in server.requests[-1].inputs] == ["Go!", "Go!"]
     assert "left out: 1 text" in out
     assert "some.conllu, line 4: has 2 of the 10 columns" in out
+
+
+TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late."]
+
+
+def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
+    heard: list[bertscope.TextsProgress] = []
+    with bertscope.Client(host.target) as client:
+        whole = client.compare_attention(TEXTS, "headless", on_progress=heard.append)
+        parts = [client.compare_attention([text], "headless") for text in TEXTS]
+        first, second = (client.describe_attention(TEXTS, model=name) for name in ("bert", "headless"))
+    merged = bertscope.AttentionComparison.merge(parts)
+    assert (whole.texts, whole.tokens, whole.truncated_texts) == (merged.texts, merged.tokens, 0) == (5, first.tokens, 0)
+    assert (whole.provenance.model, whole.other_provenance.model) == ("models/bert", "models/headless")
+    assert list(whole.differences) == list(merged.differences) == list(STATISTICS)
+    assert [event.done for event in heard] == [5]
+    np.testing.assert_allclose(whole.cosine.mean(), merged.cosine.mean(), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(whole.divergence.standard_error(), merged.divergence.standard_error(), rtol=0, atol=1e-5)
+    for name in STATISTICS:
+        np.testing.assert_allclose(whole.difference(name), second.mean(name) - first.mean(name), rtol=0, atol=1e-5)
+    with pytest.raises(KeyError, match="no text has the statistic 'other_text'"):
+        parts[0].difference("other_text")
+    sizes = f"4 x 4 heads, 5 texts, {first.tokens} tokens"
+    assert repr(whole).splitlines()[0] == f"<AttentionComparison: {sizes}, models/bert and models/headless>"
