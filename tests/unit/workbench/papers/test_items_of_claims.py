@@ -1,17 +1,26 @@
-"""Items of cloze claims: balanced, of one mask each, and told apart as their claims say."""
+"""Items of claims: balanced, of one mask each, told apart as their claims say; labelled texts, and texts with numbers."""
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import bertscope
 import pytest
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.items import knowledge
+from bertscope_workbench.papers.items import Data, knowledge, numbers
 from bertscope_workbench.papers.items.contrasts import MASK, SETS, Contrast, of_choices, shipped_contrasts
 from bertscope_workbench.papers.items.generated import sentences
+from bertscope_workbench.papers.items.labelled import labelled_files
 from bertscope_workbench.papers.items.perturbations import KINDS, Clause, Kind, clause, perturb, pools
 from bertscope_workbench.papers.measures import choices, facts
+from bertscope_workbench.papers.measures.layers import masked_word
+from bertscope_workbench.papers.measures.readable import capital_pairs
 from bertscope_workbench.papers.published.item_kinds import Choice
+from bertscope_workbench.readers.conllu import read_sentences
+from bertscope_workbench.readers.item_lists import PartialItems
+
+from tests.support.treebank_sentence import SENTENCE
 
 CAT = Clause(
     ("my", "old", "cat", "eats", "a", "small", "fish", "today"),
@@ -148,3 +157,76 @@ def test_clauses_of_the_generated_treebank() -> None:
 def test_the_constant_answer_is_the_commonest_of_its_relation() -> None:
     found: Any = facts._constant(["a", "b", "b", "a", "a"], ["x", "x", "x", "y", "y"])
     assert found.tolist() == [0, 1, 1, 1, 1]
+
+
+def test_files_are_known_by_what_they_contain(tmp_path: Path) -> None:
+    for name, text in {
+        "a_train.tsv": "sentence\tlabel\nfine\t1\nbad\t0\n",
+        "rte.tsv": "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n",
+        "other.tsv": "country\tcapital\na\tb\n",
+        "broken.tsv": "text\tlabel\na\t1\nb\t-1\n",
+        ".hidden.tsv": "text\tlabel\na\t1\n",
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert [(each.path.name, each.of_pairs, each.inputs) for each in labelled_files(Data(tmp_path, limit=1))] == [
+        ("broken.tsv", False, ["a"]),  # Its second line is not read.
+        ("rte.tsv", True, [("a", "b")]),
+        ("a_train.tsv", False, ["fine"]),
+    ]
+    assert [each.path.name for each in labelled_files(Data(tmp_path))] == ["rte.tsv", "a_train.tsv"]
+    assert labelled_files(Data()) == []
+
+
+def test_the_middle_content_word_is_masked(tmp_path: Path) -> None:
+    (tmp_path / "words.conllu").write_text(SENTENCE.format("", "", ""), encoding="utf-8")
+    (sentence,) = read_sentences(tmp_path / "words.conllu", None, lambda sentence: sentence, PartialItems())
+    assert masked_word(sentence) == ("The cat [MASK] there.", "sat")
+    for row in sentence.rows.values():
+        row[3] = "DET"
+    assert masked_word(sentence) is None
+
+
+def written(texts: tuple[bertscope.ValuedText, ...]) -> set[int]:
+    return {int(word) for text in texts for word in str(text.text).split() if word.isdigit()}
+
+
+def test_parts_share_no_number() -> None:
+    for found in (numbers.values(range(100)), numbers.sums(range(10, 200))):
+        parts = [written(part) for part in (found.train, found.dev, found.test)]
+        assert sum(map(len, parts)) == len(set.union(*parts))
+        assert len(found.groups) == len(found.test)
+    assert len(parts[2]) == 2 * len(numbers.sums(range(10, 200)).test)
+
+
+def test_values_are_what_is_written() -> None:
+    for text in numbers.values(range(100)).test:
+        ((value, start, end, *_),) = text.values
+        assert str(text.text)[start:end] == str(int(value))
+    for text in numbers.sums(range(10, 200)).train:
+        first, _, second = str(text.text).split()
+        ((value, start, end, *_),) = text.values
+        assert (value, start, end) == (int(first) + int(second), 0, len(str(text.text)))
+
+
+def test_beyond_is_trained_on_the_same_texts() -> None:
+    inside, beyond = numbers.values(range(100)), numbers.beyond(range(100), range(100, 200))
+    assert (inside.train, inside.dev) == (beyond.train, beyond.dev)
+    assert min(written(beyond.test)) == 100
+    assert Counter(beyond.groups)[103.0] == len(numbers.TEMPLATES)
+
+
+def test_pairs_are_balanced_and_no_country_is_in_two_parts() -> None:
+    parts = capital_pairs()
+    named = []
+    for part in parts:
+        assert Counter(label for text in part for label, *_ in text.labels) == {"its": len(part) // 2, "no": len(part) // 2}
+        countries = Counter()
+        for text in part:
+            ((label, _, _, _, (start, end, _)),) = text.labels
+            countries[str(text.text)[start:end], label] += 1
+        assert set(countries.values()) == {1}  # a country is once with its capital and once with another: it tells nothing
+        named.append({country for country, _ in countries})
+    assert sum(map(len, named)) == len(set.union(*named))
+    texts = {str(text.text) for part in parts for text in part}
+    assert "Kabul and Afghanistan were in the news." in texts
+    assert not any("Guatemala City" in text for text in texts)

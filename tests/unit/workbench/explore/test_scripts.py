@@ -1,7 +1,23 @@
-"""What the page says of itself is about what is there: regions that have help, numbers that have a meaning."""
+"""What the page's scripts hold: texts as text nodes, help for regions that there are, a meaning for each number."""
 
 import re
 from importlib import resources
+
+
+def test_no_text_becomes_html():
+    """Every text of the page is a text node."""
+    from bertscope_workbench.explore.app import STATIC
+
+    scripts = [
+        path for folder in ("js", "js/views", "js/parts") for path in (STATIC / folder).iterdir() if path.name.endswith(".js")
+    ]
+    assert len(scripts) > 8
+    for path in scripts:
+        found = re.search(
+            r"innerHTML|outerHTML\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser", path.read_text()
+        )
+        assert not found, (path.name, found)
+
 
 SCRIPTS = resources.files("bertscope_workbench.explore") / "static" / "js"
 

@@ -1,13 +1,15 @@
-"""Credentials of a client: where a token may go, and what can't be one; nothing is connected."""
+"""What goes with each call of a client: where a token may go, and what can't be one; the headers of a caller's trace."""
 
 import hashlib
 import json
 import socket
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 
 import bertscope
 import pytest
 from bertscope.rpc.credentials import ChannelSecurity, stays_here
+from bertscope.rpc.propagation import propagating
 from bertscope_workbench.command.app import run
 
 from tests.support.patience import granted
@@ -97,3 +99,32 @@ def test_what_cannot_be_a_token_is_refused_and_not_repeated() -> None:
             client.list_models()
         assert "token: must be printable" in str(caught.value)
         assert not token or token not in str(caught.value)
+
+
+TRACE: ContextVar[str] = ContextVar("trace")
+
+
+def inject(headers: dict[str, str]) -> None:
+    if trace := TRACE.get(""):
+        headers["traceparent"] = trace
+
+
+def token() -> tuple[tuple[str, str], ...]:
+    return (("authorization", "Bearer x"),)
+
+
+def test_the_context_is_that_of_the_moment_of_the_call() -> None:
+    metadata = propagating(token, inject)
+    assert metadata() == token()
+    for trace in ("a", "b"):
+        reset = TRACE.set(trace)
+        assert metadata() == (*token(), ("traceparent", trace))
+        TRACE.reset(reset)
+
+
+def test_without_a_token_only_the_context_goes() -> None:
+    metadata = propagating(lambda: None, inject)
+    assert metadata() == ()
+    call = copy_context()
+    call.run(TRACE.set, "a")
+    assert call.run(metadata) == (("traceparent", "a"),)
