@@ -1,11 +1,8 @@
 """Disturbs the command while it writes rows."""
 
-import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.patience import wait_until
@@ -30,13 +27,3 @@ def during(path: Path, rows: int, event: Callable[[], object]) -> threading.Thre
     thread = threading.Thread(target=wait)
     thread.start()
     return thread
-
-
-@contextmanager
-def paused(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Stops a process meanwhile: it cannot end before what takes longer than all its answers."""
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)

@@ -1,33 +1,19 @@
 """Both clients against a server on a socket: the same calls give the same results and the same errors."""
 
 import asyncio
-import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import bertscope
 import grpc
 import pytest
 
+from tests.support.both_clients import asked, asked_async
 from tests.support.patience import granted
 
 TEXT = "Paris is the capital of [MASK]."
 LOSS = bertscope.MaskedLmLoss("a text")
-
-
-def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any, Any]:
-    """What a call gives with Client and with AsyncClient; generators are read to their end."""
-    with bertscope.Client(target, **arguments) as client:
-        answer = call(client)
-        first = list(answer) if inspect.isgenerator(answer) else answer
-
-    async def ask() -> Any:
-        async with bertscope.AsyncClient(target, **arguments) as client:
-            answer = call(client)
-            return [item async for item in answer] if inspect.isasyncgen(answer) else await answer
-
-    return first, asyncio.run(ask())
 
 
 @pytest.mark.parametrize(
@@ -48,15 +34,14 @@ def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any
     ],
 )
 def test_both_clients_give_equal_results(server, call):
-    first, second = both(server.target, call)
-    assert first == second
+    assert asked(server.target, call) == asked_async(server.target, call)
 
 
 def test_list_models_fetches_all_pages(server):
     server.names = [f"models/m{index}" for index in range(7)]
     server.page_size = 3
-    names, async_names = both(server.target, lambda client: client.list_models())
-    assert [model.name for model in names] == [model.name for model in async_names] == server.names
+    for ask in (asked, asked_async):
+        assert [model.name for model in ask(server.target, lambda client: client.list_models())] == server.names
     assert len(server.requests) == 6
 
 
@@ -67,12 +52,6 @@ def test_load_model_reports_progress(server):
     assert model.name == "models/new"
     assert [progress.done_bytes for progress in seen] == [0, 50, 100]
     assert seen[0].stage == "reading"
-
-
-async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any:
-    async with bertscope.AsyncClient(target, **options) as client:
-        answer = call(client)
-        return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
 
 
 @pytest.mark.slow
@@ -98,13 +77,11 @@ def test_what_a_server_that_stops_says_is_asked_again_where_asking_twice_is_harm
 
     server.fail = fail
     soon = bertscope.Retries(first_seconds=0.01)
-    with bertscope.Client(server.target, retries=soon) as client:
-        answer = call(client)
-        assert list(answer) if isinstance(answer, Iterator) else answer
+    assert asked(server.target, call, retries=soon)
     assert failures["left"] == 0
     assert len(server.requests) == 3
     failures["left"] = 2
-    assert asyncio.run(_async(server.target, call, retries=soon))
+    assert asked_async(server.target, call, retries=soon)
     assert failures["left"] == 0
 
 
@@ -149,7 +126,7 @@ def test_the_deadline_ends_a_call(server):
                 assert isinstance(caught.value, TimeoutError)
                 assert str(caught.value) == "no answer within 0.2 s; allow more with timeout="
         with pytest.raises(bertscope.DeadlineExceeded, match=r"no answer within 0\.2 s"):
-            asyncio.run(_async(server.target, lambda client: client.fill_mask(TEXT, timeout=0.2)))
+            asked_async(server.target, lambda client: client.fill_mask(TEXT, timeout=0.2))
     finally:
         release.set()
 

@@ -1,4 +1,4 @@
-"""Descriptions and comparisons of attention over any number of texts, and `bertscope attention --describe`."""
+"""`bertscope attention --describe` against a server on a socket."""
 
 import csv
 import json
@@ -6,13 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import bertscope
-import numpy as np
-import pytest
-from bertscope.questions.attention.description import STATISTICS
-
 from tests.support.fake_server import FakeServer
-from tests.support.harness import Host
 
 
 def test_the_command_prints_statistics_and_classes(command: Any, server: FakeServer, stored) -> None:
@@ -52,27 +46,3 @@ def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServe
     assert [each.text for each in server.requests[-1].inputs] == ["Go!", "Go!"]
     assert "left out: 1 text" in out
     assert "some.conllu, line 4: has 2 of the 10 columns" in out
-
-
-TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late."]
-
-
-def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
-    heard: list[bertscope.TextsProgress] = []
-    with bertscope.Client(host.target) as client:
-        whole = client.compare_attention(TEXTS, "headless", on_progress=heard.append)
-        parts = [client.compare_attention([text], "headless") for text in TEXTS]
-        first, second = (client.describe_attention(TEXTS, model=name) for name in ("bert", "headless"))
-    merged = bertscope.AttentionComparison.merge(parts)
-    assert (whole.texts, whole.tokens, whole.truncated_texts) == (merged.texts, merged.tokens, 0) == (5, first.tokens, 0)
-    assert (whole.provenance.model, whole.other_provenance.model) == ("models/bert", "models/headless")
-    assert list(whole.differences) == list(merged.differences) == list(STATISTICS)
-    assert [event.done for event in heard] == [5]
-    np.testing.assert_allclose(whole.cosine.mean(), merged.cosine.mean(), rtol=0, atol=1e-5)
-    np.testing.assert_allclose(whole.divergence.standard_error(), merged.divergence.standard_error(), rtol=0, atol=1e-5)
-    for name in STATISTICS:
-        np.testing.assert_allclose(whole.difference(name), second.mean(name) - first.mean(name), rtol=0, atol=1e-5)
-    with pytest.raises(KeyError, match="no text has the statistic 'other_text'"):
-        parts[0].difference("other_text")
-    sizes = f"4 x 4 heads, 5 texts, {first.tokens} tokens"
-    assert repr(whole).splitlines()[0] == f"<AttentionComparison: {sizes}, models/bert and models/headless>"

@@ -1,7 +1,6 @@
 """A real server answers alike in one call, in many small ones, from a generator, and to the asynchronous client."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import bertscope
@@ -11,6 +10,7 @@ from bertscope.questions.attribution import inputs as attributed
 from bertscope.questions.scores import inputs as scored
 from bertscope.rpc import pacing
 
+from tests.support.both_clients import asked_async
 from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
 
@@ -53,18 +53,19 @@ ASKED: dict[str, tuple[Ask, Callable[[Any], Any]]] = {
         lambda client, given: client.score_features(given([bertscope.FeatureText("the cat sat", [("noun", 4, 7)])] * 5)),
         lambda found: [one.attention.mean() for one in found.features.values()],
     ),
+    "compare_attention": (
+        lambda client, given: client.compare_attention(given([*SENTENCES, ("A pair?", "Yes, a pair.")]), "headless"),
+        lambda found: [
+            (found.texts, found.tokens, *found.cosine.mean().ravel(), *found.divergence.standard_error().ravel()),
+            *(found.difference(name).ravel() for name in found.differences),
+        ],
+    ),
     "query_facts": (
         lambda client, given: client.query_facts(given(FACTS), CAPITAL, prior=True),
         lambda found: [[(each.rank or 0, each.prior_rank or 0) for each in one.answers] for one in found],
     ),
 }
 """Questions, and the numbers of their answers."""
-
-
-async def asked_async(target: str, ask: Ask) -> Any:
-    async with bertscope.AsyncClient(target) as client:
-        answer = ask(client, iter)
-        return [one async for one in answer] if isinstance(answer, AsyncIterator) else await answer
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -85,7 +86,7 @@ def test_every_way_gives_the_same_numbers(host: Host, monkeypatch: pytest.Monkey
         ):
             monkeypatch.setattr(module, constant, 0.0)
         divided = answer(list)
-    for other in (lazily, divided, numbers(asyncio.run(asked_async(host.target, ask)))):
+    for other in (lazily, divided, numbers(asked_async(host.target, lambda client: ask(client, iter)))):
         assert len(other) == len(whole)
         for one, same in zip(other, whole, strict=True):
             np.testing.assert_allclose(np.array(one, float), np.array(same, float), rtol=1e-4, atol=1e-4)

@@ -16,6 +16,7 @@ from bertscope.rpc.splitting import CALLS_UNDER_WAY
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2
 
+from tests.support.both_clients import BOTH
 from tests.support.fake_server import FakeServer, refuse, refuse_field
 from tests.support.patience import granted
 
@@ -34,30 +35,18 @@ def texts(count: int) -> list[str]:
     return [f"Number {index} is [MASK]." for index in range(count)]
 
 
-def fill(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
-    with bertscope.Client(server.target) as client:
-        return [answer.text for answer in client.fill_mask(asked, **arguments)]
-
-
-def fill_async(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
-    async def ask() -> list[str]:
-        async with bertscope.AsyncClient(server.target) as client:
-            return [answer.text for answer in await client.fill_mask(asked, **arguments)]
-
-    return asyncio.run(ask())
-
-
-BOTH = pytest.mark.parametrize("ask", [fill, fill_async])
+def fill(ask: Any, server: FakeServer, given: Any) -> list[str]:
+    return [answer.text for answer in ask(server.target, lambda client: client.fill_mask(given))]
 
 
 @BOTH
 def test_a_server_that_takes_fewer_is_asked_in_smaller_calls(server, ask, caplog):
-    assert ask(server, texts(256)) == texts(256)
+    assert fill(ask, server, texts(256)) == texts(256)
     assert len(server.requests) == 1
     server.requests.clear()
     server.judge = at_most(10)
     with caplog.at_level(logging.INFO, "bertscope"):
-        assert ask(server, texts(95)) == texts(95)
+        assert fill(ask, server, texts(95)) == texts(95)
     assert sum(len(request.texts) <= 10 for request in server.requests) == 10
     assert "95 texts is too large for the server (TOO_MANY_TEXTS)" in caplog.text
     assert "Number" not in caplog.text
@@ -80,13 +69,13 @@ def test_calls_with_too_much_work_are_halved(server, ask, reason):
             refuse_field(context, "texts", "are too much", reason, limit="1000000")
 
     server.judge = judge
-    assert ask(server, texts(300)) == texts(300)
+    assert fill(ask, server, texts(300)) == texts(300)
 
 
 @BOTH
 def test_what_cannot_be_sent_is_found_before_anything_is_sent(server, ask):
     with pytest.raises(bertscope.InvalidArgument) as caught:
-        ask(server, [*texts(600), 7])
+        fill(ask, server, [*texts(600), 7])
     assert caught.value.field_violations[0].field == "texts[600]"
     assert server.requests == []
 
@@ -214,7 +203,7 @@ def test_an_overloaded_server_is_asked_again_for_a_part_of_many(server, ask, cap
 
     server.judge = judge
     with caplog.at_level(logging.INFO, "bertscope"):
-        assert ask(server, iter(texts(200))) == texts(200)
+        assert fill(ask, server, iter(texts(200))) == texts(200)
     assert len(refused) == 2
     assert "overloaded (QUEUE_FULL)" in caplog.text
 
@@ -234,15 +223,15 @@ def overloaded_from(number: int, of: Callable[[Any], list[str]]) -> Callable[[An
 def test_an_overload_that_lasts_leaves_what_was_answered(server, ask):
     server.judge = overloaded_from(130, lambda request: request.texts)
     with pytest.raises(bertscope.ResourceExhausted) as caught:
-        ask(server, iter(texts(200)))
+        fill(ask, server, iter(texts(200)))
     kept, answered = caught.value.partial, caught.value.answered
     assert 0 < answered <= 130
     assert [one.text for one in kept] == texts(answered)
     server.judge = lambda request, context: None
-    assert [*(one.text for one in kept), *ask(server, texts(200)[answered:])] == texts(200)
+    assert [*(one.text for one in kept), *fill(ask, server, texts(200)[answered:])] == texts(200)
     server.judge = overloaded_from(0, lambda request: request.texts)
     with pytest.raises(bertscope.ResourceExhausted) as caught:
-        ask(server, iter(texts(200)))
+        fill(ask, server, iter(texts(200)))
     assert (caught.value.partial, caught.value.answered) == (None, 0)
 
 

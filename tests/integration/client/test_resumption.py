@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2
 
+from tests.support.both_clients import asked_async
 from tests.support.fake_server import attention_of, refuse
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so", "the end"]
@@ -72,12 +73,10 @@ def test_what_is_missing_is_asked_for_again(server, code):
     assert server.requests[0].dtype == server.requests[2].dtype
 
 
-@pytest.mark.asyncio
-async def test_the_async_client_does_the_same(server):
+def test_the_async_client_does_the_same(server):
     first = messages_of(server, TEXTS[0])
     Breaks(server, after=[first + 1])
-    async with bertscope.AsyncClient(server.target) as client:
-        check([maps async for maps in client.extract_attention(TEXTS)])
+    check(asked_async(server.target, lambda client: client.extract_attention(TEXTS)))
     assert asked(server) == [TEXTS, TEXTS[1:]]
 
 

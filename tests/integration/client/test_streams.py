@@ -3,13 +3,14 @@
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, closing
 from typing import Any
 
 import bertscope
 import pytest
 
+from tests.support.both_clients import asked, asked_async
 from tests.support.fake_server import FakeServer
 from tests.support.patience import granted
 
@@ -29,26 +30,11 @@ WHOLE: dict[str, tuple[Callable[[Any], Any], str]] = {
 each_stream = pytest.mark.parametrize("name", WHOLE)
 
 
-def read(target: str, ask: Callable[[Any], Any]) -> Any:
-    with bertscope.Client(target) as client:
-        answer = ask(client)
-        return list(answer) if isinstance(answer, Iterator) else answer
-
-
-def read_async(target: str, ask: Callable[[Any], Any]) -> Any:
-    async def work() -> Any:
-        async with bertscope.AsyncClient(target) as client:
-            answer = ask(client)
-            return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
-
-    return asyncio.run(work())
-
-
 @each_stream
 def test_a_stream_without_its_end_is_an_invalid_reply(server: FakeServer, name: str) -> None:
     server.stream = lambda messages: iter([*messages][:-1])
     ask, said = WHOLE[name]
-    for reading in (read, read_async):
+    for reading in (asked, asked_async):
         with pytest.raises(bertscope.InvalidReply, match=said):
             reading(server.target, ask)
     assert server.ended.wait(granted(30))
@@ -57,7 +43,7 @@ def test_a_stream_without_its_end_is_an_invalid_reply(server: FakeServer, name: 
 @each_stream
 def test_events_of_a_newer_server_are_passed_over(server: FakeServer, name: str) -> None:
     ask, _ = WHOLE[name]
-    assert read(server.target, ask)
+    assert asked(server.target, ask)
 
     def with_unknown_events(messages: Iterator[Any]) -> Iterator[Any]:
         for message in messages:
@@ -65,7 +51,7 @@ def test_events_of_a_newer_server_are_passed_over(server: FakeServer, name: str)
             yield message
 
     server.stream = with_unknown_events
-    assert read(server.target, ask)
+    assert asked(server.target, ask)
 
 
 @pytest.fixture

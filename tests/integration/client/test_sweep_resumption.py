@@ -238,16 +238,6 @@ def test_what_came_is_written_under_a_name_that_says_so(command, server, tmp_pat
     assert (tmp_path / "effects.csv").read_text() == (tmp_path / "whole.csv").read_text()
 
 
-def test_without_a_file_it_is_kept_in_the_current_folder(command, server, tmp_path):
-    server.stream = breaking_after(5)
-    code, out, _ = command()
-    (kept,) = tmp_path.glob("sweep-*.partial.json")
-    assert code == 1
-    assert f"--resume {kept.name}" in out
-    server.stream = lambda messages: messages
-    assert command("--resume", kept.name)[0] == 0
-
-
 def test_json_says_that_it_is_a_part_and_may_be_gone_on_from(command, server, tmp_path):
     server.stream = breaking_after(5)
     code, out, _ = command("--json")
@@ -265,14 +255,3 @@ def test_nothing_that_came_is_nothing_to_write(command, server, tmp_path):
     code, out, err = command("--output", "effects.csv")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert [path.name for path in tmp_path.iterdir()] == ["prompts.tsv"]
-
-
-def test_a_command_that_asks_otherwise_is_refused(command, server):
-    server.stream = breaking_after(5)
-    command("--output", "effects.json")
-    calls = len(server.requests)
-    code, out, err = command("--resume", "effects.partial.json", "--seed", 3)
-    assert (code, out) == (1, "")
-    assert "--resume was measured with seed 0, and this sweep is asked with seed 3" in err
-    assert "leave --resume out and measure all" in err
-    assert len(server.requests) == calls

@@ -1,6 +1,5 @@
 """`sweep_sites` and `trace` of both clients, and `bertscope trace`, against a server on a socket."""
 
-import asyncio
 import csv
 import itertools
 import json
@@ -10,6 +9,8 @@ import numpy as np
 import pytest
 from bertscope.rpc import pacing
 from bertscope.v1 import common_pb2
+
+from tests.support.both_clients import asked, asked_async
 
 TARGET = bertscope.Answer("are", "is")
 CLEAN = ["a keys [MASK]", "bb keys [MASK]", "ccc keys [MASK]", "dddd keys [MASK]"]
@@ -41,20 +42,17 @@ def breaking_in(call):
 
 
 def test_many_pairs_are_added_whatever_their_calls(server, small):
-    with bertscope.Client(server.target) as client:
-        trace = client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
+    def call(client):
+        return client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
+
+    trace = asked(server.target, call)
     assert [len(request.pairs) for request in server.requests] == [1, 1, 1, 1]
     assert all(len(request.site_interventions) == 1 for request in server.requests)
     assert [pair.text for pair in trace.pairs] == CLEAN
     assert {effect.count for effect in trace.effects} == {4}
     expected = [[value(CLEAN, layer, position) for position in range(3)] for layer in range(3)]
     np.testing.assert_allclose(trace.matrix("difference", "state"), expected)
-
-    async def ask():
-        async with bertscope.AsyncClient(server.target) as client:
-            return await client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
-
-    assert asyncio.run(ask()).effects == trace.effects
+    assert asked_async(server.target, call).effects == trace.effects
 
 
 def test_other_weights_are_not_added(server, small):

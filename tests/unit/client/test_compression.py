@@ -1,6 +1,5 @@
 """Compression steps are built as written, sent as they are, and what was done is read back."""
 
-import doctest
 from typing import Any
 
 import bertscope
@@ -27,11 +26,6 @@ def test_steps_do_not_follow_what_they_were_made_of():
     step = bertscope.reduce_vocabulary(texts)
     texts.append("b")
     assert step == steps.VocabularyReduction(("a",))
-
-
-def test_the_examples_are_right():
-    found = doctest.testmod(steps)
-    assert (found.failed, found.attempted) == (0, 3)
 
 
 def test_steps_are_sent_as_they_were_written(stored) -> None:

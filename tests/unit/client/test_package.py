@@ -1,5 +1,6 @@
 """What the package exports, what importing it costs, and that the two clients are one."""
 
+import doctest
 import importlib.metadata
 import json
 import subprocess
@@ -8,7 +9,10 @@ import sys
 import bertscope
 import bertscope_workbench as workbench
 import pytest
+from bertscope.questions.ablation import objectives, task_objectives
+from bertscope.questions.compression import steps
 from bertscope.rpc import channel, contract
+from bertscope.values import interventions, site_changes
 
 
 @pytest.mark.parametrize("package", [bertscope, workbench])
@@ -18,6 +22,12 @@ def test_every_public_name_is_there_and_what_is_not_there_is_an_error(package):
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         _ = package.no_such_name
+
+
+@pytest.mark.parametrize("module", [objectives, task_objectives, steps, interventions, site_changes])
+def test_examples_in_docstrings_give_what_they_say(module):
+    found = doctest.testmod(module)
+    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 @pytest.mark.parametrize("module", ["bertscope", "bertscope_workbench.command.app"])

@@ -1,6 +1,5 @@
 """Requests are built as written, and what cannot be sent is refused with the name of its field."""
 
-import doctest
 from typing import Any
 
 import bertscope
@@ -10,7 +9,6 @@ from bertscope.questions.attention.maps import extract_attention_request
 from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.questions.labels.classification_requests import classify_request
 from bertscope.questions.models.models import load_model_request, unload_model_request
-from bertscope.values import interventions
 from bertscope.values.messages import asked_inputs, asked_texts, with_items
 from bertscope.values.models import model_name
 
@@ -31,11 +29,6 @@ def extract_attention(inputs: Any = "a", **arguments: Any) -> Any:
 def classify(inputs: Any = "a", **arguments: Any) -> Any:
     request = classify_request(**({"model": None} | UNTOUCHED | arguments))
     return with_items(request, "inputs", asked_inputs(inputs).items)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(interventions).failed == 0
-    assert doctest.testmod(interventions).attempted == 4
 
 
 def test_what_is_sent(stored) -> None:

@@ -1,6 +1,5 @@
 """Changes at sites are messages as written, and what can't be sent is refused with what to do."""
 
-import doctest
 import types
 
 import bertscope
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import common_pb2
-from bertscope.values import site_changes
 
 from tests.support.stored_outputs import outcome
 
@@ -38,10 +36,6 @@ def test_vectors_are_copies_that_nobody_changes():
     assert array(sent(change).change.set) == [1, 1]
     with pytest.raises(ValueError, match="read-only"):
         change.change.vector[0] = 2
-
-
-def test_examples():
-    assert doctest.testmod(site_changes).failed == 0
 
 
 SITES = ("state", "heads", "attention", "neurons", "feed_forward")

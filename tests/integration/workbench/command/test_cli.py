@@ -6,7 +6,6 @@ import shlex
 import pytest
 from google.rpc import code_pb2, error_details_pb2
 
-from tests.support.fake_server import attention_of
 from tests.support.patience import granted
 
 ASKED = """\
@@ -73,28 +72,17 @@ def test_a_refused_line_is_named_by_its_number(command, server, abort):
     assert err == "bertscope: line 68: has no mask\n"
 
 
-def test_attention_of_one_layer_shows_a_head_in_each_row(command):
-    code, out, _ = command("attention", "the cat sat", "--layer", "1")
-    assert code == 0
-    rows = [line.split() for line in out.splitlines() if line.split() and line.split()[0].isdigit()]
-    assert [row[0] for row in rows] == ["0", "1", "2", "3"]
-    diagonal = attention_of("the cat sat", [1], [0, 1, 2, 3])[0].diagonal(axis1=-2, axis2=-1).mean(-1)
-    assert [row[3] for row in rows] == [f"{weight:.2f}" for weight in diagonal]
-
-
-def test_attention_of_one_head_shows_the_map(command):
-    code, out, _ = command("attention", "the cat sat", "--layer", "1", "--head", "2")
-    assert code == 0
-    (row,) = [line.split() for line in out.splitlines() if line.startswith("cat ")]
-    expected = attention_of("the cat sat", [1], [2])[0, 0, 2]
-    assert row[1:] == [f"{weight:.2f}".removeprefix("0") for weight in expected]
-
-
-def test_attention_of_one_head_that_does_not_fit_shows_the_strongest_pairs(command):
-    code, out, _ = command("attention", " ".join(["word"] * 100), "--layer", "1", "--head", "2")
-    assert code == 0
-    assert "strongest" in out
-    assert max(map(len, out.splitlines())) <= 160
+def test_attention_is_a_head_in_each_row_a_map_or_the_strongest_pairs(command, stored):
+    """Of one head the whole map, where it fits."""
+    asked = {
+        "rows": ("the cat sat", "--layer", "1"),
+        "map": ("the cat sat", "--layer", "1", "--head", "2"),
+        "pairs": (" ".join(["word"] * 100), "--layer", "1", "--head", "2"),
+    }
+    found = {name: command("attention", *arguments) for name, arguments in asked.items()}
+    assert {code for code, *_ in found.values()} == {0}
+    assert max(map(len, found["pairs"][1].splitlines())) <= 160
+    stored(**{name: out for name, (_, out, _) in found.items()})
 
 
 @pytest.mark.parametrize(("name", "begins"), [("map.html", b"<!doctype html>"), ("map.png", b"\x89PNG")])

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from google.rpc import code_pb2
 
-from tests.support.fake_server import FakeServer, refuse_field
+from tests.support.fake_server import FakeServer
 from tests.support.harness import Host
 
 Command = Callable[..., tuple[int, str, str]]
@@ -51,26 +51,6 @@ def test_patience_says_how_long_a_server_is_waited_for(
     server.judge = after(3, abort(code_pb2.RESOURCE_EXHAUSTED, "busy"))  # once: with more patience the run would go on
     code, out, err = command("fill", "--texts", texts, "--output", tmp_path / "out.csv", "--patience", 0)
     assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
-
-
-def test_broken_lines_and_rejected_items_are_named(command: Command, server: FakeServer, tmp_path: Path) -> None:
-    def judge(request: Any, context: grpc.ServicerContext) -> None:
-        for index, text in enumerate(request.texts):
-            if "bad" in text:
-                refuse_field(context, f"texts[{index}]", "has a bad word; take it out", "BAD_WORD")
-
-    server.judge = judge
-    path, output = tmp_path / "in.tsv", tmp_path / "out.csv"
-    path.write_text("text\nOne [MASK].\na\tb\nbad [MASK].\nTwo [MASK].\n")
-    code, _, err = command("fill", "--texts", path, "--output", output)
-    assert (code, server.requests) == (1, []) and f"{path}, line 3: has 2 columns" in err
-    code, out, err = command("fill", "--texts", path, "--output", output, "--skip-broken")
-    assert (code, out) == (0, f"wrote {output}: 2 rows; left out 2 items\n")
-    assert f"left out: {path}, line 3: has 2 columns" in err
-    assert f"left out: {path}, line 4: has a bad word; take it out" in err
-    path.write_text("text\nOne [MASK].\nbad [MASK].\nTwo [MASK].\n")
-    code, _, err = command("fill", "--texts", path, "--output", tmp_path / "other.csv")
-    assert code == 1 and err.startswith("bertscope: line 3 has a bad word")
 
 
 WORDS = [["cat", "dog"], ["Paris", "France", "Berlin"]]

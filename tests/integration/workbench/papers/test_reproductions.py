@@ -2,20 +2,17 @@
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bertscope import Client, FailedPrecondition, InvalidArgument
+from bertscope import Client, InvalidArgument
 from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.values.models import short_name
 from bertscope_workbench.command.app import run
-from bertscope_workbench.papers.claim import Claim
 from bertscope_workbench.papers.claim_files import read_study
 from bertscope_workbench.papers.documents import claims_document, claims_rows
 from bertscope_workbench.papers.items import Data
-from bertscope_workbench.papers.kept_results import KeptResults
 from bertscope_workbench.papers.published.easy_facts import EASY, HARD
 from bertscope_workbench.papers.published.reproduced import Reproduced
 from bertscope_workbench.papers.published.shown import tables
@@ -167,29 +164,6 @@ def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, 
     assert '<html lang="en" class="dark">' in text
     assert re.search(r"src=|href=\"(?!#)|url\((?!#)", text) is None
     assert not page.with_suffix(".kept").exists()
-
-
-def test_a_run_that_was_cut_goes_on_with_the_rows_of_items(host: Host, folder: Path, tmp_path: Path) -> None:
-    claims, kept = read_study(str(folder / "mine.toml"), ["pairs", "ranks"]), tmp_path / "kept"
-
-    def ask(claims: Sequence[Claim], **options: Any) -> ClaimsRun:
-        with Client(host.target) as client:
-            return run_claims(client, claims, models=["bert"], data=Data(folder), kept=KeptResults(kept, **options))
-
-    ask(claims[:1])
-    assert [path.name for path in kept.iterdir()] == [f"{claims[0].name}.bert.jsonl"]
-    (first,) = kept.iterdir()
-    written = first.read_bytes()
-    with pytest.raises(FailedPrecondition, match="go on with them"):
-        KeptResults(kept)
-    resumed = ask(claims, resume=True)
-    assert first.read_bytes() == written
-    assert found_of(resumed, claims[0].name).asked == 2
-    answers = KeptResults(kept, resume=True, stays=True)
-    answers.finish()
-    assert first.exists()
-    KeptResults(kept, resume=True).finish()
-    assert not kept.exists()
 
 
 def test_a_study_that_ships_needs_no_data(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
