@@ -1,4 +1,4 @@
-"""Every example in README.md and docs/ runs: Python blocks in order, programs for Node, and commands after a `$`."""
+"""Examples run: Python in README.md and docs/, programs for Node, commands after a `$`, and the notebooks of examples/."""
 
 import json
 import os
@@ -8,10 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextvars import copy_context
 from pathlib import Path
 
 import bertscope
+import jupytext
 import pytest
+from nbclient import NotebookClient
 
 from tests.support.installations import node_project
 from tests.support.patience import granted
@@ -124,6 +127,24 @@ def test_command_runs(page: Path, command: str, target: str, tmp_path: Path, req
     done = subprocess.run(shell, capture_output=True, text=True, timeout=granted(100), cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
+
+
+@pytest.mark.timeout(granted(400))
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_numbers(path: Path) -> None:
+    notebook = jupytext.read(path)
+    client = NotebookClient(
+        notebook, timeout=int(granted(300)), kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
+    copy_context().run(client.execute)  # else its event loop would stay in the context of this thread
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"][1:-1]
+    assert len(cells) >= 3
+    for cell in cells:
+        shown = "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+        assert re.search(r"\d", shown), cell.source
 
 
 def test_the_pages_have_examples() -> None:

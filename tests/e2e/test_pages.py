@@ -1,4 +1,4 @@
-"""The page of attention maps in a real browser, without a server: lines, special tokens, light and dark."""
+"""Pages that are files, of attention and of a benchmark, in a real browser: on screens of any width, and on paper."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,12 +7,14 @@ import bertscope
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
+from bertscope_workbench.command.views.benchmark_files import html_page
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("playwright.sync_api", reason="drives a browser")
 
 from playwright.sync_api import Browser  # noqa: E402
 
+from tests.support import reports  # noqa: E402
 from tests.support.browsing import Watched, launched_browser  # noqa: E402
 
 HOST = "127.0.0.1"
@@ -83,3 +85,28 @@ def test_in_a_notebook_it_is_as_high_as_its_content_and_no_wider_than_its_cell(b
     assert tab.evaluate(f"{inner}.scrollHeight - {frame}.clientHeight") == 0
     assert tab.evaluate(f"{inner}.scrollWidth") == width
     tab.context.close()
+
+
+BROKEN = """() => [...document.querySelectorAll("td")].filter(cell => {
+    const text = document.createRange();
+    text.selectNodeContents(cell);
+    return new Set([...text.getClientRects()].map(line => Math.round(line.top))).size > 1;
+}).map(cell => [cell.className, cell.textContent])"""
+"""The cells of more than one line."""
+
+
+def test_cells_are_whole_and_the_page_is_as_wide_as_the_window(browser: Browser) -> None:
+    page = html_page(
+        reports.read_report(reports.model("base"), reports.model("quick", 3.0, kept=0.9), reports.model("slow", 1.01))
+    )
+    for width in (400, 800, 1400):
+        tab = browser.new_page(viewport={"width": width, "height": 900})
+        tab.set_content(page)
+        assert tab.evaluate(BROKEN) == []
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.emulate_media(media="print")
+    tab.set_viewport_size({"width": 718, "height": 1000})  # A4 less a centimetre on each side
+    for printed in (page, html_page(reports.read_studies(reports.study("DistilBERT (Sanh 2019a)", 1.9, compression="1.5")))):
+        tab.set_content(printed)
+        assert [text for kind, text in tab.evaluate(BROKEN) if kind == "number"] == []
+        assert tab.evaluate("[...document.querySelectorAll('.wide')].every(each => each.scrollWidth <= each.clientWidth)")
