@@ -90,3 +90,14 @@ def test_every_way_gives_the_same_numbers(host: Host, monkeypatch: pytest.Monkey
         assert len(other) == len(whole)
         for one, same in zip(other, whole, strict=True):
             np.testing.assert_allclose(np.array(one, float), np.array(same, float), rtol=1e-4, atol=1e-4)
+
+
+def test_a_comparison_of_attention_names_both_models_and_takes_their_difference(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        whole = client.compare_attention(list(SENTENCES), "headless")
+        first, second = (client.describe_attention(list(SENTENCES), model=name) for name in ("bert", "headless"))
+    for name in whole.differences:
+        np.testing.assert_allclose(whole.difference(name), second.mean(name) - first.mean(name), rtol=0, atol=1e-5)
+    assert repr(whole).splitlines()[0].endswith(f"{first.tokens} tokens, models/bert and models/headless>")
+    with pytest.raises(KeyError, match="no text has the statistic 'other_text'"):
+        whole.difference("other_text")

@@ -255,3 +255,14 @@ def test_nothing_that_came_is_nothing_to_write(command, server, tmp_path):
     code, out, err = command("--output", "effects.csv")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert [path.name for path in tmp_path.iterdir()] == ["prompts.tsv"]
+
+
+def test_a_command_that_asks_otherwise_is_refused(command, server):
+    server.stream = breaking_after(5)
+    command("--output", "effects.json")
+    calls = len(server.requests)
+    code, out, err = command("--resume", "effects.partial.json", "--seed", 3)
+    assert (code, out) == (1, "")
+    assert "--resume was measured with seed 0, and this sweep is asked with seed 3" in err
+    assert "leave --resume out and measure all" in err
+    assert len(server.requests) == calls

@@ -5,10 +5,8 @@ from typing import Any
 import bertscope
 import numpy as np
 from bertscope.questions.compression import messages, steps
-from bertscope.questions.compression.messages import compress_model_request, read_compression_event
-from bertscope.v1 import common_pb2, compression_pb2, model_pb2
-from bertscope.values.messages import provenance
-from bertscope.values.models import read_model
+from bertscope.questions.compression.messages import compress_model_request
+from bertscope.v1 import compression_pb2, model_pb2
 
 
 def request(steps: Any, model_id: str = "small", **arguments: Any) -> model_pb2.CompressModelRequest:
@@ -64,19 +62,4 @@ def test_steps_are_sent_as_they_were_written(stored) -> None:
             lambda: bertscope.eliminate_tokens([]),
             lambda: bertscope.eliminate_tokens([1, None]),
         ],
-    )
-
-
-def test_events(stored) -> None:
-    response = model_pb2.CompressModelResponse
-    steps = [compression_pb2.AppliedStep(step="layers", description="kept layers 0 of 2", numbers={"layers_after": 1})]
-    found = model_pb2.Model(name="models/x", compression=steps)
-    progress = model_pb2.CompressionProgress(done_steps=1, total_steps=3, detail="int8")
-    stored(
-        progress=read_compression_event(response(progress=progress)),
-        nothing=read_compression_event(response()),
-        model=read_compression_event(response(model=found)),
-        precisions=[read_model(model_pb2.Model(precision=number)).precision for number in (*range(6), 99)],
-        runtimes=[read_model(model_pb2.Model(runtime=number)).runtime for number in (*range(3), 99)],
-        of_provenance=[provenance(common_pb2.Provenance(precision=number)).precision for number in (0, 1, 99)],
     )

@@ -9,7 +9,6 @@ from bertscope.values.intervals import ratio_interval
 
 from tests.support.broken_replies import refusals
 from tests.support.descriptions import feature_scores, relation_scores
-from tests.support.stored_outputs import outcome
 
 MESSAGE = relation_scores({"nsubj": 2, "det": 1}, 3, 4)
 SCORES = read_relation_scores(MESSAGE)
@@ -98,15 +97,4 @@ def test_features_add_up_and_have_a_table(stored) -> None:
         columns=scores.columns(),
         computed=[scores.attention("noun"), scores.from_first_special("verb"), lambda: scores["other"]],
         broken=refusals(lambda messages: read_feature_scores(*messages), parts[0]),
-    )
-
-
-def test_intervals_that_there_cannot_be(stored) -> None:
-    few = ([1.0] * 4, [1.0] * 4), ([0.0] * 9, [0.0] * 9), ([], [])
-    wrong = {"confidence": 0.4}, {"confidence": 1}, {"resamples": 0}, {"seed": -1}
-    stored(
-        none=[ratio_interval(np.array(found), np.array(pairs), (0, 1)) for found, pairs in few],
-        refused=[
-            outcome(lambda given=given: ratio_interval(np.arange(9.0), np.full(9, 9.0), (0, 1), **given)) for given in wrong
-        ],
     )

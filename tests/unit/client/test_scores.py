@@ -42,38 +42,6 @@ TEXT = "The unplayable."
 FOUND = whole([TEXT, ("a b", "c")], UNPLAYABLE, result(piece(0, 0, 1, -1.0), piece(0, 0, 1, -4.0, segment=1)))
 
 
-def test_a_conditional_score_marks_the_continuation() -> None:
-    for given in (
-        bertscope.conditional("The keys to the cabinet", "are"),
-        bertscope.conditional("The keys to the cabinet ", "are"),
-        bertscope.ScoredInput.from_bars("The keys to the cabinet | are"),
-        bertscope.ScoredInput.from_bars("The keys to the cabinet|are"),
-    ):
-        assert (given.text, given.parts) == ("The keys to the cabinet are", (bertscope.Span(24, 27),))
-    given = bertscope.conditional("The keys", " are", ".")
-    assert (given.text, given.parts) == ("The keys are.", ((9, 12, 0),))
-    assert bertscope.conditional("", "Keys", "are old").text == "Keys are old"
-    given = bertscope.ScoredInput.from_bars("The keys | are | old, and | rusty | .")
-    assert given.text == "The keys are old, and rusty."
-    assert [given.text[part.start : part.end] for part in given.parts] == ["are", "rusty"]
-
-
-def test_a_long_text_is_divided_into_sections_of_its_words() -> None:
-    sections = list(sections_of(3, LONG))
-    assert len(sections) > 10
-    assert [section.last for section in sections] == [False] * (len(sections) - 1) + [True]
-    stop = 0
-    for section in sections:
-        assert (section.number, section.message.text) == (3, LONG)
-        assert section.message.skip_words == stop
-        assert section.message.HasField("max_words") != section.last
-        stop += section.message.max_words
-    work = [section.work for section in sections[:-1]]
-    assert max(work) < 2 * min(work)
-    few = list(sections_of(0, bertscope.ScoredInput(LONG, [(0, 40)])))
-    assert len(few) == 1
-
-
 def test_a_text_of_which_a_section_is_rejected_is_left_out() -> None:
     told = []
     assembly, error = Assembly(), bertscope.InvalidArgument("no")

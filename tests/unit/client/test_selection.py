@@ -38,15 +38,6 @@ def scores_of(details: list[TextScore], name: str = "nsubj") -> bertscope.Relati
     return bertscope.RelationScores(LAYERS, HEADS, len(details), {name: score}, SOURCE)
 
 
-def test_halves_are_every_second_text() -> None:
-    texts = [TextScore((1,), grid({(0, 1): 1}), grid({})), TextScore((1, 2), grid({(0, 1): 2, (5, 5): 1}), grid({}))] * 5
-    best = scores_of(texts)["nsubj"].best()
-    assert (best.layer, best.head, best.chosen_on) == (0, 1, "half")
-    assert (best.chosen_pairs, best.chosen_accuracy, best.pairs, best.accuracy) == (5, 1.0, 10, 1.0)
-    assert (best.offset, best.offset_accuracy) == (1, 0.5)
-    assert best.interval is not None and best.interval.low < 1 == best.interval.high
-
-
 def test_other_texts_choose_and_relations_that_they_lack_have_halves() -> None:
     mine = [TextScore((1,), grid({(0, 1): 1}), grid({}))] * 6
     theirs = [TextScore((2,), grid({(2, 2): 1}), grid({}))] * 3

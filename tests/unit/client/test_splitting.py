@@ -88,21 +88,6 @@ def test_texts_of_a_call_that_missed_its_deadline_are_asked_again_in_smaller_cal
         parts.refused(again, late, attempts=3)
 
 
-def test_calls_of_fast_servers_are_large_and_of_short_time_limits_small() -> None:
-    found = simulated(parts_of([LONG] * 1000), 0.0005)
-    assert [texts for texts, _ in found][1:-1] == [USUAL_LIMIT] * 3
-    found = simulated(parts_of([LONG] * 300, seconds=4.0), 0.05)
-    assert max(seconds for _, seconds in found[1:]) <= 2.0
-    parts = parts_of([LONG] * 100)
-    assert (parts.only(), parts.width) == (None, 1)
-    first = parts.take()
-    assert first is not None and 5 <= len(first.items) <= 15
-    parts.answered(1.0, parts.work(first))
-    assert parts.width == CALLS_UNDER_WAY
-    second = parts.take()
-    assert second is not None and second.start == len(first.items)
-
-
 def endless() -> Iterator[int]:
     number = 0
     while True:

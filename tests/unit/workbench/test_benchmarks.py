@@ -9,10 +9,8 @@ import bertscope_workbench as workbench
 import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
 from bertscope.questions.benchmark import replies
-from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
-from bertscope.values.models import read_model
-from bertscope_workbench.command.commands import compress
-from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown, models
+from bertscope.v1 import benchmark_pb2, common_pb2, model_pb2
+from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown
 from bertscope_workbench.command.views.benchmark_files import document, html_page
 from bertscope_workbench.command.views.benchmark_verdict import model_verdicts, verdict
 from matplotlib.text import Annotation
@@ -59,12 +57,6 @@ def model(**fields: object) -> model_pb2.Model:
         precision=common_pb2.PRECISION_FLOAT32,
         **fields,
     )
-
-
-STEPS = [
-    compression_pb2.AppliedStep(step="layers", description="kept layers 0, 2 of 4"),
-    compression_pb2.AppliedStep(step="int8", description="13 matrices in 8 bits"),
-]
 
 
 @pytest.mark.slow
@@ -123,15 +115,6 @@ def test_numbers_ratios_and_notes(stored) -> None:
             replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9)), full=True
         ).notes,
         no_machine=benchmark_shown.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)),
-    )
-
-
-def test_compressed_models(stored) -> None:
-    compressed = read_model(model(compression=STEPS))
-    stored(
-        compressed=printed(compress.print_compressed, compressed, "/models/x"),
-        of_the_model=printed(lambda screen: screen.print(models.model_table(compressed)), width=120),
-        uncompressed=printed(lambda screen: screen.print(models.model_table(read_model(model()))), width=120),
     )
 
 

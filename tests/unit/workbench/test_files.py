@@ -161,22 +161,6 @@ def test_questions_and_their_answers(read, stored) -> None:
     assert bertscope.LabelledQuestions(items, no_answer_threshold=0.0)
 
 
-@pytest.mark.parametrize(
-    ("reader", "columns"),
-    [
-        (workbench.read_texts, {"text": ["a", "b"]}),
-        (workbench.read_prompts, {"text": ["a", "b"], "answers": [["x", "y"], ["z"]]}),
-        (workbench.read_inputs, {"text": ["a", "b"], "text_pair": [None, "c"]}),
-        (workbench.read_labelled, {"text": ["a", "b"], "label": [1, 0]}),
-    ],
-)
-def test_parquet_is_read_as_json_lines_are(read, reader, columns):
-    pandas.DataFrame(columns).to_parquet("t.parquet")
-    lines = [json.dumps({name: values[row] for name, values in columns.items()}) for row in range(2)]
-    found = reader("t.parquet")
-    assert (list(found), found.lines) == (read(reader, "t.jsonl", "\n".join(lines)), [1, 2])
-
-
 def test_broken_parquet_is_named(read, stored) -> None:
     pandas.DataFrame({"text": ["a", None]}).to_parquet("t.parquet")
     stored(

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from bertscope.errors import InvalidArgument, ResourceExhausted
+from bertscope.errors import InvalidArgument
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import EventReply, error_event
@@ -80,25 +80,6 @@ async def reply(events, *, gone_after=None):
 
 def lines(sent):
     return [json.loads(line) for line in b"".join(part.get("body", b"") for part in sent).splitlines()]
-
-
-def test_an_error_is_the_last_line():
-    async def fails(after):
-        for number in range(after):
-            yield {"number": number}
-        raise ResourceExhausted("full", reason="QUEUE_FULL", retry_after=2, request_id="r1")
-
-    early, late = (asyncio.run(reply(fails(after))) for after in (0, 2))
-    (error,) = lines(early)
-    assert lines(late) == [{"number": 0}, {"number": 1}, error]
-    assert error["error"] == {
-        "status": "RESOURCE_EXHAUSTED",
-        "reason": "QUEUE_FULL",
-        "message": "full",
-        "request_id": "r1",
-        "retry_after": 2,
-        "fields": [],
-    }
 
 
 def test_a_bug_tells_the_browser_nothing(caplog):

@@ -8,11 +8,10 @@ from typing import Any, cast
 import bertscope
 import pytest
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.items import Data, knowledge, numbers
+from bertscope_workbench.papers.items import knowledge, numbers
 from bertscope_workbench.papers.items.contrasts import MASK, SETS, Contrast, of_choices, shipped_contrasts
 from bertscope_workbench.papers.items.generated import sentences
-from bertscope_workbench.papers.items.labelled import labelled_files
-from bertscope_workbench.papers.items.perturbations import KINDS, Clause, Kind, clause, perturb, pools
+from bertscope_workbench.papers.items.perturbations import Clause, Kind, clause, perturb, pools
 from bertscope_workbench.papers.measures import choices, facts
 from bertscope_workbench.papers.measures.layers import masked_word
 from bertscope_workbench.papers.measures.readable import capital_pairs
@@ -128,20 +127,6 @@ def test_what_is_left_out(kind: Kind, left: str) -> None:
     assert found.perturbed == left
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_words_keep_the_sentence_whole(kind: Kind) -> None:
-    found = perturb(CAT, kind, WORDS, number=1)
-    assert found is not None
-    assert found == perturb(CAT, kind, WORDS, number=1)
-    for place, (word, other) in enumerate(zip(found.whole.split(), found.other_words.split(), strict=True)):
-        if word != other:
-            assert other in WORDS[CAT.kinds[place]]
-            assert kind in ("shuffle", "local-shuffle") or word not in found.perturbed.split()
-    assert found.other_words != found.whole
-    if kind in ("shuffle", "local-shuffle"):
-        assert sorted(found.perturbed.split()) == sorted(found.whole.split())
-
-
 def test_clauses_of_the_generated_treebank() -> None:
     found = [each for each in map(clause, sentences()[:60]) if each is not None]
     assert 10 < len(found) < 60
@@ -157,24 +142,6 @@ def test_clauses_of_the_generated_treebank() -> None:
 def test_the_constant_answer_is_the_commonest_of_its_relation() -> None:
     found: Any = facts._constant(["a", "b", "b", "a", "a"], ["x", "x", "x", "y", "y"])
     assert found.tolist() == [0, 1, 1, 1, 1]
-
-
-def test_files_are_known_by_what_they_contain(tmp_path: Path) -> None:
-    for name, text in {
-        "a_train.tsv": "sentence\tlabel\nfine\t1\nbad\t0\n",
-        "rte.tsv": "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n",
-        "other.tsv": "country\tcapital\na\tb\n",
-        "broken.tsv": "text\tlabel\na\t1\nb\t-1\n",
-        ".hidden.tsv": "text\tlabel\na\t1\n",
-    }.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    assert [(each.path.name, each.of_pairs, each.inputs) for each in labelled_files(Data(tmp_path, limit=1))] == [
-        ("broken.tsv", False, ["a"]),  # Its second line is not read.
-        ("rte.tsv", True, [("a", "b")]),
-        ("a_train.tsv", False, ["fine"]),
-    ]
-    assert [each.path.name for each in labelled_files(Data(tmp_path))] == ["rte.tsv", "a_train.tsv"]
-    assert labelled_files(Data()) == []
 
 
 def test_the_middle_content_word_is_masked(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Reproductions: their declarations, the readers of published formats, figures and verdicts."""
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
@@ -141,25 +140,6 @@ def test_the_name_of_a_folder_is_no_proof_of_its_weights(change: dict[str, objec
     assert not same_weights(published, dataclasses.replace(hub, **change))  # type: ignore[arg-type]
     known = dataclasses.replace(published, weights="sha256:1")
     assert same_weights(known, dataclasses.replace(hub, **change))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("mean", ["items", "groups"])
-def test_differences_have_paired_intervals_of_the_reported_mean(mean: str) -> None:
-    reproduction = dataclasses.replace(shipped_reproduction("capitals", "country"), mean=mean)
-    items = [Blank("[MASK]", ("x",), ("a" if index < 40 else "b",)) for index in range(60)]
-    ours = [Outcome(rank=1 if index % 4 else 3) for index in range(60)]
-    theirs = [Outcome(rank=1 if index % 2 and index < 40 else 2 + index % 3) for index in range(60)]
-    found = {(each.group, each.metric): each for each in differences(reproduction, items, ours, theirs)}
-    figures = [{(one.group, one.metric): one.value for one in figures_of(reproduction, items, each)} for each in (ours, theirs)]
-    for key, each in found.items():
-        assert each.value == pytest.approx(figures[0][key] - figures[1][key])
-        assert each.interval is not None
-        assert each.interval.low < each.value < each.interval.high
-    assert math.isnan(found["", "mrr"].p_value)
-    assert found["", "p@1"].p_value < 0.05
-    assert found["", "p@10"].interval.high == pytest.approx(-found["", "p@10"].interval.low)  # all items are alike
-    again = differences(reproduction, items, ours, theirs)[0]
-    assert again.interval == found["", "p@1"].interval
 
 
 @pytest.fixture
