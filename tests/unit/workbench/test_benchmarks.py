@@ -9,7 +9,7 @@ import bertscope_workbench as workbench
 import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
 from bertscope.questions.benchmark import replies
-from bertscope.v1 import benchmark_pb2, common_pb2, model_pb2
+from bertscope.v1 import benchmark_pb2, common_pb2
 from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown
 from bertscope_workbench.command.views.benchmark_files import document, html_page
 from bertscope_workbench.command.views.benchmark_verdict import model_verdicts, verdict
@@ -43,20 +43,6 @@ BUSY = "other processes took 63 % of the processor"
 
 def shown(measured: BenchmarkReport | StudyTable, width: int = 120) -> str:
     return printed(benchmark_shown.print_benchmark, measured, width=width)
-
-
-def model(**fields: object) -> model_pb2.Model:
-    return model_pb2.Model(
-        name="models/x",
-        architecture="bert",
-        device="cpu",
-        layers=2,
-        heads=4,
-        state=model_pb2.Model.STATE_READY,
-        runtime=common_pb2.RUNTIME_ONNX,
-        precision=common_pb2.PRECISION_FLOAT32,
-        **fields,
-    )
 
 
 @pytest.mark.slow
