@@ -1,6 +1,6 @@
-"""Generates calls of usual shapes, and the requests they send, from the contract and short declarations; or checks them.
+"""Generates calls of usual shapes, from the contract and short declarations; or checks them.
 
-    python -m tools.uniform_calls           writes questions/ROOM/PART_requests.py and PART_calls.py
+    python -m tools.uniform_calls           writes questions/ROOM/PART_calls.py
     python -m tools.uniform_calls --check   exits with 1, naming the files, if what is committed is not what would be written
 
 A declaration (`bertscope.rpc.uniform`) is a method of a module `PART_uniform.py`. The generated one has, in this order, the
@@ -17,21 +17,15 @@ from pathlib import Path
 from tools.async_to_sync import CLIENT
 from tools.generated_files import run
 from tools.protos.files import PROTOS, described
-from tools.protos.rules import enums_of, read
+from tools.protos.rules import read
 from tools.uniform_calls.modules import Declarations
 
 
 def generated() -> dict[Path, str]:
     """Returns every generated module, by its path."""
-    files = described(PROTOS)
-    contract = read(files)
-    enums = {name: f"{Path(file.name).stem}_pb2" for file in files.file for name, _ in enums_of(file, file.package)}
-    found = {}
-    for path in sorted(CLIENT.glob("questions/*/*uniform.py")):
-        declarations = Declarations(path, contract, enums)
-        found[declarations.beside("requests")] = declarations.requests()
-        found[declarations.beside("calls")] = declarations.methods()
-    return found
+    contract = read(described(PROTOS))
+    declared = (Declarations(path, contract) for path in sorted(CLIENT.glob("questions/*/*uniform.py")))
+    return {declarations.generated: declarations.methods() for declarations in declared}
 
 
 def main() -> int:

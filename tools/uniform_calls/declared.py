@@ -1,14 +1,14 @@
-"""Reads declared calls: the arguments that a method has, and how they become the request."""
+"""Reads declared calls: the arguments that a method has."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.protos.rules import NUMBERS, Contract, Field
+from tools.protos.rules import Contract, Field
 
 SHARED = ("interventions", "reference_texts", "truncate")
 """Fields of most requests, which come last."""
@@ -67,7 +67,7 @@ class Declared:
 
     @property
     def rpc(self) -> str:
-        return "".join(word.capitalize() for word in self.function.name.split("_"))
+        return self.given("rpc").strip("'") or "".join(word.capitalize() for word in self.function.name.split("_"))
 
     @cached_property
     def message(self) -> str:
@@ -133,32 +133,3 @@ def _type(field: Field) -> tuple[str, str]:
     if kind == "enum":
         raise ValueError(f"{field.name} is one of several names: declare it, with its type")
     return {"double": "float | None", "float": "float | None", "text": "str | None"}.get(kind, "SupportsIndex | None"), "None"
-
-
-CHECKS = {"bool": "flag", "double": "finite_number", "float": "finite_number", "text": "text", "uint64": "uint64"}
-"""Checks of `bertscope.values.validation`, by kinds of fields."""
-
-
-def checked(field: Field, argument: Argument, enums: Mapping[str, str], *, positive: bool) -> str:
-    """Returns the argument of a message that makes an argument the value of its field; of interventions, of two. `enums` has
-    the module of each enum; a whole number that must be `positive` is checked here, else by the server."""
-    if field.name == "interventions":
-        return "**intervention_fields(interventions)"
-    return f"{field.name}={_value(field, argument, enums, positive=positive)}"
-
-
-def _value(field: Field, argument: Argument, enums: Mapping[str, str], *, positive: bool) -> str:
-    name, kind = field.name, (field.items or field.rules).kind
-    optional = argument.type.endswith("| None")
-    if name == "model" or name.endswith("_model"):
-        return f'model_name("{name}", {name})'
-    if kind == "enum":
-        literal = argument.type.removesuffix(" | None")
-        return f'enum_value("{name}", {name}, {literal}, {enums[field.type]}.{field.type.removeprefix("bertscope.v1.")})'
-    if field.items is not None:
-        several = "uint32s" if kind != "text" else "some_texts" if optional else "texts"
-        return f'validation.{several}("{name}", {name})'
-    check = CHECKS.get(kind) or ("positive" if positive else "uint32")
-    value = f'validation.{check}("{name}", {name})'
-    unset = "None" if field.optional or kind not in NUMBERS else "0"
-    return f"{unset} if {name} is None else {value}" if optional else value

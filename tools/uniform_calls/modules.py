@@ -1,16 +1,15 @@
-"""Writes the modules that are generated from the declarations of one module."""
+"""Writes the module that is generated from the declarations of one module."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from tools.async_to_sync import CLIENT, formatted
-from tools.protos.rules import Contract, Field
-from tools.uniform_calls.declared import ARGUMENTS, Argument, Declared, checked
+from tools.protos.rules import Contract
+from tools.uniform_calls.declared import ARGUMENTS, Declared
 
 HEADER = "# Generated from {name} by `make client`. Do not edit: change that file, or the contract.\n"
 LAST = {
@@ -30,20 +29,13 @@ from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.async_streams import last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import {modules}
-from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
-from bertscope.values.messages import Numbers, enum_value, with_items
-from bertscope.values.models import Model, model_name
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers, with_items
+from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 """
 """Imports of generated modules; those that a module does not need are left out."""
 
-
-BUILDER = '''
-
-def {name}_request(*, {signature},) -> {request}:
-    """Returns the request of {rpc}, without its items."""
-    return {request}({values})
-'''
 EACH = """
     def {name}_stream({signature},) -> AsyncGenerator[{answer}, None]:
         {docstring}
@@ -76,8 +68,6 @@ class Declarations:
 
     path: Path
     contract: Contract
-    enums: Mapping[str, str]
-    """The generated module of each enum, by its full name."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -92,26 +82,14 @@ class Declarations:
     def calls(self) -> list[Declared]:
         return [Declared(node, self.contract) for node in self.kind.body if isinstance(node, ast.FunctionDef)]
 
-    def beside(self, part: str) -> Path:
-        """Returns the path of a generated module."""
-        return self.path.with_name(self.path.name.replace("uniform", part))
+    @property
+    def generated(self) -> Path:
+        """The path of the generated module."""
+        return self.path.with_name(self.path.name.replace("uniform", "calls"))
 
     def parameters(self, name: str) -> list[tuple[str, bool]]:
         """Returns the parameters of a function or a class that is imported here, and whether each is given by name alone."""
-        source = next(
-            node.module or ""
-            for node in self.tree.body
-            if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
-        )
-        path = CLIENT.parent / f"{source.replace('.', '/')}.py"
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-        found = next(node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name)
-        methods = [node for node in getattr(found, "body", []) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
-        function = found if isinstance(found, ast.FunctionDef) else next(iter(methods), None)
-        if function is None:
-            return []
-        names = function.args.args[isinstance(found, ast.ClassDef) :]
-        return [(one.arg, False) for one in names] + [(one.arg, True) for one in function.args.kwonlyargs]
+        return _parameters(self.tree, name)
 
     def of_items(self, call: Declared) -> dict[str, str]:
         """Returns how the arguments that items are made of are given, by name: shared ones as the request has them."""
@@ -134,44 +112,20 @@ class Declarations:
         given = self.of_items(call) | self.to_finish(call)
         return {name for name in given if name not in call.listed("shared")} | set(call.listed("without"))
 
-    def requests(self) -> str:
-        """Returns the module that builds the requests."""
-        return self._module("requests", "Builds the requests", "".join(map(self._builder, self.calls)))
-
     def methods(self) -> str:
         """Returns the module with the methods."""
-        builders = ", ".join(f"{call.function.name}_request" for call in self.calls)
-        module = ".".join(self.beside("requests").relative_to(CLIENT.parent).with_suffix("").parts)
         base = "AsyncConnection" if all(call.shape == "trained" for call in self.calls) else "AsyncManyTexts"
         lines = f"class Async{self.kind.name}({base}):\n    {_docstring(self.kind, 1)}\n"
         body = lines + "".join(self._method(call) for call in self.calls)
-        return self._module("calls", "Makes the calls", f"from {module} import {builders}\n\n\n{body}")
+        return self._module(f"\n\n{body}")
 
-    def _module(self, part: str, what: str, body: str) -> str:
+    def _module(self, body: str) -> str:
         own = [ast.unparse(node) for node in self.tree.body if isinstance(node, ast.ImportFrom)]
         declared = "\n".join(line for line in own if "bertscope.rpc.uniform" not in line and "__future__" not in line)
-        modules = {call.module for call in self.calls} | set(self.enums.values())
-        needed = ", ".join(sorted(module for module in modules if f"{module}." in body))
-        docstring = (ast.get_docstring(self.tree) or "").partition("\n")[0].replace("Declares the calls", what)
-        source = f'"""{docstring}"""\n{IMPORTS.format(modules=needed)}{declared}\n{body}'
-        path = self.beside(part)
-        return HEADER.format(name=self.path.name) + formatted(source, path, also="F401")
-
-    def _builder(self, call: Declared) -> str:
-        fields = [(field, call.of_field(field)) for field in call.fields(self.own(call))]
-        taken = {field.name for field, _ in fields}
-        arguments = [argument for argument in (*call.positional, *call.arguments(self.own(call))) if argument.name in taken]
-        return BUILDER.format(
-            name=call.function.name,
-            rpc=call.rpc,
-            signature=", ".join(map(str, arguments)),
-            request=f"{call.module}.{call.rpc}Request",
-            values="".join(f"{self._checked(call, field, argument)}, " for field, argument in fields),
-        )
-
-    def _checked(self, call: Declared, field: Field, argument: Argument) -> str:
-        positive = (not field.optional or field.name in call.listed("positive")) and argument.default != "0"
-        return checked(field, argument, self.enums, positive=positive)
+        modules = ", ".join(sorted({call.module for call in self.calls}))
+        docstring = (ast.get_docstring(self.tree) or "").partition("\n")[0].replace("Declares the calls", "Makes the calls")
+        source = f'"""{docstring}"""\n{IMPORTS.format(modules=modules)}{declared}\n{body}'
+        return HEADER.format(name=self.path.name) + formatted(source, self.generated, also="F401")
 
     def _method(self, call: Declared) -> str:
         hidden = {*self.of_items(call), *self.to_finish(call), *call.listed("without")}
@@ -185,7 +139,7 @@ class Declarations:
             signature=", ".join(["self", *map(str, call.positional), "*", *map(str, named)]),
             answer=ast.unparse(call.function.returns or ast.Constant(None)),
             docstring=_docstring(call.function, 2),
-            request=self._finished(call, f"{name}_request({sent})"),
+            request=self._finished(call, f"request_of({call.module}.{call.rpc}Request, {sent})"),
             response=f"{call.module}.{call.rpc}Response",
             **(self._training(call) if call.shape == "trained" else self._asking(call)),
         )
@@ -222,6 +176,27 @@ class Declarations:
             "answers": f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected=on_rejected",
             "whole": ", ".join(whole),
         }
+
+
+def _parameters(tree: ast.Module, name: str) -> list[tuple[str, bool]]:
+    """Returns the parameters of a function or a class that a module has or imports; a class may have those of its base."""
+    own = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    if name not in own:
+        sources = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+        source = next((node.module or "" for node in sources if any(alias.name == name for alias in node.names)), "")
+        path = CLIENT.parent / f"{source.replace('.', '/')}.py"
+        return _parameters(ast.parse(path.read_text(encoding="utf-8")), name) if path.is_file() else []
+    found = own[name]
+    if isinstance(found, ast.FunctionDef):
+        return _named(found.args, found.args.args)
+    for node in found.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return _named(node.args, node.args.args[1:])
+    return _parameters(tree, ast.unparse(found.bases[0]).partition("[")[0]) if found.bases else []
+
+
+def _named(arguments: ast.arguments, positional: list[ast.arg]) -> list[tuple[str, bool]]:
+    return [(one.arg, False) for one in positional] + [(one.arg, True) for one in arguments.kwonlyargs]
 
 
 def _docstring(node: ast.ClassDef | ast.FunctionDef, depth: int) -> str:

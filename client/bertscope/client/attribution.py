@@ -12,7 +12,7 @@ from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections
 from bertscope.questions.attribution.replies import Assembly, read_sections
-from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.attribution.requests import with_sections
 from bertscope.questions.attribution.words import WordAttribution, WordAttributions
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected
 from bertscope.v1 import attribution_pb2
@@ -20,6 +20,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import AbsentText, AttributionMethod, AttributionUnit
 from bertscope.values.messages import Asked
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.score_targets import ScoreTarget
 from bertscope.values.validation import TextOrPair
 
@@ -72,7 +73,8 @@ class AttributionCalls(ManyTexts):
         and the error: then it is left out. The calls begin when the first answer is requested. Closing the generator cancels
         running ones.
         """
-        request = attribute_words_request(
+        request = request_of(
+            attribution_pb2.AttributeWordsRequest,
             model=model,
             method=method,
             absent=absent,

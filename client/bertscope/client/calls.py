@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
     from bertscope.client.representations_lens import LensCalls
+    from bertscope.client.representations_logit import LogitCalls
     from bertscope.client.representations_tuned_lens import TunedLensCalls
     from bertscope.client.scores import ScoreCalls
     from bertscope.client.scores_comparison import ComparisonCalls
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         InspectionCalls,
         LabelCalls,
         LensCalls,
+        LogitCalls,
         ModelCalls,
         NeuronCalls,
         ProbeApplicationCalls,
@@ -95,7 +97,8 @@ else:
         answer_questions = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         apply_probe = Deferred("bertscope.client.probes_application", "ProbeApplicationCalls")
-        attribute_logits = Deferred("bertscope.client.representations_lens", "LensCalls")
+        attribute_logits = Deferred("bertscope.client.representations_logit", "LogitCalls")
+        attribute_logits_stream = Deferred("bertscope.client.representations_logit", "LogitCalls")
         attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
         attribute_words_stream = Deferred("bertscope.client.attribution", "AttributionCalls")
         benchmark_models = Deferred("bertscope.client.benchmark", "BenchmarkCalls")

@@ -12,13 +12,13 @@ from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
-from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Decoding
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class ClozeCalls(ManyTexts):
@@ -71,7 +71,8 @@ class ClozeCalls(ManyTexts):
         the index and the error of each text that the server rejects, which is then left out; without it that ends the
         stream.
         """
-        request = fill_mask_request(
+        request = request_of(
+            cloze_pb2.FillMaskRequest,
             model=model,
             top_k=top_k,
             candidates=candidates,

@@ -9,13 +9,15 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
 from bertscope.questions.ablation.task_objectives import LabelledTexts
+from bertscope.questions.compression.messages import step_messages
 from bertscope.questions.compression.steps import Step
-from bertscope.questions.distillation.messages import Texts, distill_model_request
+from bertscope.questions.distillation.messages import Texts, text_messages
 from bertscope.questions.distillation.results import DistillationAssembler, DistillationProgress, DistilledModel
 from bertscope.v1 import distillation_pb2
 from bertscope.values.choices import StateLoss
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class DistillationCalls(Connection):
@@ -75,21 +77,25 @@ class DistillationCalls(Connection):
         ...     "small", texts, steps=bertscope.keep_layers([0, 2, 4]), folder="/models/small"
         ... )  # doctest: +SKIP
         """
-        request = distill_model_request(
-            model_id,
-            texts,
-            folder=folder,
-            steps=steps,
+        request = request_of(
+            distillation_pb2.DistillModelRequest,
             model=model,
-            dev=dev,
-            test=test,
-            soft=soft,
-            temperature=temperature,
-            hard=hard,
-            states=states,
-            state_loss=state_loss,
-            attention=attention,
-            teacher_layers=teacher_layers,
+            model_id=model_id,
+            folder=folder,
+            steps=step_messages(steps),
+            train=text_messages("texts", texts),
+            dev=text_messages("dev", dev),
+            test=text_messages("test", test),
+            objective=request_of(
+                distillation_pb2.DistillationObjective,
+                soft=soft,
+                temperature=temperature,
+                hard=hard,
+                states=states,
+                state_loss=state_loss,
+                attention=attention,
+                teacher_layers=teacher_layers,
+            ),
             epochs=epochs,
             batch_tokens=batch_tokens,
             learning_rate=learning_rate,

@@ -11,12 +11,13 @@ from typing import SupportsIndex
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.questions.facts.answers import FactResult, read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
+from bertscope.questions.facts.questions import Fact, Relations, asked_facts, relations_by_name, with_facts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import ObjectScoring
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.results import TextsProgress
 
 
@@ -94,7 +95,8 @@ class FactCalls(ManyTexts):
         index and the error of each fact that the server rejects, which is then left out; without it that ends the stream.
         """
         known = relations_by_name(relations)
-        request = query_facts_request(
+        request = request_of(
+            cloze_facts_pb2.QueryFactsRequest,
             model=model,
             vocabulary=vocabulary,
             scoring=scoring,

@@ -10,10 +10,13 @@ from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading, gathered
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
-from bertscope.questions.inspection.views import MapView, inspect_request
+from bertscope.questions.inspection.views import MapView, view_message
 from bertscope.v1 import inspection_pb2
+from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import text_input
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["InspectionStream"]
@@ -50,7 +53,7 @@ class InspectionCalls(Connection):
         *,
         model: str | Model | None = None,
         top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] = (),
+        candidates: str | Iterable[str] | None = None,
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
@@ -72,8 +75,10 @@ class InspectionCalls(Connection):
         Predictions come first, then distances, then maps. Closing the stream cancels the call, which frees its place on the
         server at once.
         """
-        request = inspect_request(
-            text,
+        views = [maps] if isinstance(maps, MapView) else [*validation.many("maps", maps, "MapView objects")]
+        request = request_of(
+            inspection_pb2.InspectRequest,
+            input=text_input(validation.text_or_pair("text", text)),
             model=model,
             top_k=top_k,
             candidates=candidates,
@@ -82,8 +87,8 @@ class InspectionCalls(Connection):
             truncate=truncate,
             compare_untouched=compare_untouched,
             divergences=divergences,
-            maps=maps,
-            words=words,
+            maps=[view_message(f"maps[{index}]", view) for index, view in enumerate(views)],
+            level="word" if validation.flag("words", words) else "piece",
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
         return InspectionStream(request, messages)

@@ -11,7 +11,6 @@ from typing import SupportsIndex
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
-from bertscope.questions.labels.classification_requests import classify_request, classify_tokens_request, predict_values_request
 from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.splitting import OnRejected
@@ -19,6 +18,7 @@ from bertscope.v1 import classification_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class LabelCalls(ManyTexts):
@@ -43,7 +43,13 @@ class LabelCalls(ManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
+        request = request_of(
+            classification_pb2.ClassifyRequest,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
         return self._answers(
             asked_inputs(inputs),
             partial(with_items, request, "inputs"),
@@ -78,8 +84,13 @@ class LabelCalls(ManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = classify_tokens_request(
-            model=model, top_k=top_k, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        request = request_of(
+            classification_pb2.ClassifyTokensRequest,
+            model=model,
+            top_k=top_k,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return self._answers(
             asked_words(inputs),
@@ -111,8 +122,12 @@ class LabelCalls(ManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = predict_values_request(
-            model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        request = request_of(
+            classification_pb2.PredictValuesRequest,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return self._answers(
             asked_inputs(inputs),

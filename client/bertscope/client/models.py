@@ -8,10 +8,11 @@ from contextlib import closing
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import LoadProgress, Models, load_model_request, read_load_event, unload_model_request
+from bertscope.questions.models.models import LoadProgress, Models, read_load_event
 from bertscope.v1 import model_pb2
 from bertscope.values.choices import Precision, Runtime
 from bertscope.values.models import Model, model_name, read_model
+from bertscope.values.requests import request_of
 
 
 class ModelCalls(Connection):
@@ -57,11 +58,17 @@ class ModelCalls(Connection):
         Raises AlreadyExists for an id in use, unless `replace` is set, and FailedPrecondition for a source that cannot be
         loaded; the model that was to be replaced then serves on.
         """
-        request = load_model_request(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
+        events = self.load_model_events(
+            model,
+            source=source,
+            device=device,
+            precision=precision,
+            revision=revision,
+            runtime=runtime,
+            replace=replace,
+            timeout=timeout,
         )
-        messages = self._stream(request, model_pb2.LoadModelResponse, timeout)
-        return last(messages, read_load_event, on_progress, Model, "load without a model")
+        return last(events, lambda event: event, on_progress, Model, "load without a model")
 
     def load_model_events(
         self,
@@ -77,14 +84,21 @@ class ModelCalls(Connection):
     ) -> Generator[LoadProgress | Model, None, None]:
         """Streams the events of `load_model`: progress any number of times, then the model. Closing the generator cancels the
         load."""
-        request = load_model_request(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
+        request = request_of(
+            model_pb2.LoadModelRequest,
+            model_id=model,
+            source=source,
+            device=device,
+            precision=precision,
+            revision=revision,
+            runtime=runtime,
+            replace=replace,
         )
         return self._load_model_events(request, timeout)
 
     def unload_model(self, model: str | Model, *, timeout: float | None = None) -> None:
         """Unloads a model; requests that already run on it finish. Raises NotFound if it is not loaded."""
-        self._call(unload_model_request(model), model_pb2.UnloadModelResponse, timeout)
+        self._call(model_pb2.UnloadModelRequest(name=model_name("name", model)), model_pb2.UnloadModelResponse, timeout)
 
     def _load_model_events(
         self, request: model_pb2.LoadModelRequest, timeout: float | None

@@ -12,12 +12,12 @@ from bertscope.client.streams import last
 from bertscope.questions.probes.probe_replies import ProbeAssembler
 from bertscope.questions.probes.probe_requests import with_probe_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import representation_probes_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class ProbeCalls(Connection):
@@ -64,7 +64,8 @@ class ProbeCalls(Connection):
         MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_probe_texts(
-            train_probe_request(
+            request_of(
+                representation_probes_pb2.TrainProbeRequest,
                 model=model,
                 layers=layers,
                 pooling=pooling,

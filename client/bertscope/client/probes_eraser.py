@@ -10,7 +10,6 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
 from bertscope.questions.probes.eraser_replies import EraserAssembler
-from bertscope.questions.probes.eraser_requests import train_eraser_request
 from bertscope.questions.probes.erasers import Eraser, EraserMethod
 from bertscope.questions.probes.probe_requests import with_erased_texts
 from bertscope.questions.probes.probes import Pooling, ProbeProgress
@@ -19,6 +18,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class EraserCalls(Connection):
@@ -59,7 +59,8 @@ class EraserCalls(Connection):
         MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_erased_texts(
-            train_eraser_request(
+            request_of(
+                representation_eraser_pb2.TrainEraserRequest,
                 method=method,
                 model=model,
                 layers=layers,

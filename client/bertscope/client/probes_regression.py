@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/probes/regression_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls that train probes of numbers: `train_regression_probe`."""
+# Generated from regression_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that train probes of numbers: `train_regression_probe`."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from bertscope.questions.probes.probe_requests import with_valued_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress
 from bertscope.questions.probes.regression import RegressionResult
 from bertscope.questions.probes.regression_replies import RegressionAssembler
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import representation_probes_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ValuedText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class RegressionProbeCalls(Connection):
@@ -54,7 +55,8 @@ class RegressionProbeCalls(Connection):
         `train` unless given, ends training. The other arguments and limits are those of `train_probe`.
         """
         request = with_valued_texts(
-            train_probe_request(
+            request_of(
+                representation_probes_pb2.TrainProbeRequest,
                 model=model,
                 layers=layers,
                 pooling=pooling,

@@ -17,12 +17,12 @@ from bertscope.questions.probes.structural_probes import (
     StructuralProbeResult,
     with_trees,
 )
-from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1 import representation_structural_probes_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class StructuralProbeCalls(Connection):
@@ -63,7 +63,8 @@ class StructuralProbeCalls(Connection):
         takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_trees(
-            train_structural_probe_request(
+            request_of(
+                representation_structural_probes_pb2.TrainStructuralProbeRequest,
                 quantity=quantity,
                 model=model,
                 layers=layers,

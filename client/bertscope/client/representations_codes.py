@@ -11,11 +11,11 @@ from bertscope.client.connection import Connection
 from bertscope.client.streams import last
 from bertscope.questions.representations.codes import SparseCodes, TrainCodesProgress
 from bertscope.questions.representations.codes_replies import CodesAssembler
-from bertscope.questions.representations.codes_requests import train_codes_request
 from bertscope.questions.representations.tuned_lens import with_lens_texts
 from bertscope.v1 import representation_codes_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 
@@ -57,7 +57,8 @@ class CodesCalls(Connection):
         (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_lens_texts(
-            train_codes_request(
+            request_of(
+                representation_codes_pb2.TrainCodesRequest,
                 layer=layer,
                 model=model,
                 codes=codes,

@@ -9,7 +9,6 @@ from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.representations.embedding_requests import embed_texts_request
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
@@ -17,6 +16,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import StatePooling
 from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class EmbeddingCalls(ManyTexts):
@@ -46,7 +46,8 @@ class EmbeddingCalls(ManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = embed_texts_request(
+        request = request_of(
+            representation_states_pb2.EmbedTextsRequest,
             model=model,
             pooling=pooling,
             normalize=normalize,

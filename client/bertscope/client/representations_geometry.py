@@ -11,12 +11,12 @@ from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.questions.representations.comparison import RepresentationComparison, read_comparison
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import read_geometry
-from bertscope.questions.representations.geometry_requests import compare_representations_request, describe_geometry_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class GeometryCalls(ManyTexts):
@@ -51,7 +51,8 @@ class GeometryCalls(ManyTexts):
         `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
         error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = describe_geometry_request(
+        request = request_of(
+            representation_geometry_pb2.DescribeGeometryRequest,
             model=model,
             layers=layers,
             pieces=pieces,
@@ -97,7 +98,8 @@ class GeometryCalls(ManyTexts):
         not compared. The states stay on the server, which sends sums over texts. Inputs, `on_progress` and `on_rejected` are as
         in `describe_geometry`.
         """
-        request = compare_representations_request(
+        request = request_of(
+            representation_geometry_pb2.CompareRepresentationsRequest,
             other_model=other_model,
             model=model,
             layers=layers,

@@ -1,5 +1,5 @@
 # Generated from bertscope/questions/representations/lens_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls that read predictions between layers and take them apart: `read_layers`, `attribute_logits`."""
+"""Calls that read predictions between layers: `read_layers`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,12 @@ from itertools import islice
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected, whole
-from bertscope.questions.representations.attribution import (
-    Answers,
-    LogitAttributions,
-    asked_attributions,
-    attribute_logits_request,
-    read_attributions,
-    text_of_attributed,
-)
+from bertscope.client.streams import whole
 from bertscope.questions.representations.lens import (
     LensText,
     LensTexts,
     ToRead,
     asked_readings,
-    read_layers_request,
     read_lens_texts,
     text_of_input,
 )
@@ -37,11 +28,11 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Asked, Numbers, with_items
 from bertscope.values.models import Model
-from bertscope.values.validation import TextOrPair
+from bertscope.values.requests import request_of
 
 
 class LensCalls(ManyTexts):
-    """The methods of `Client` that read predictions between layers and take them apart."""
+    """The methods of `Client` that read predictions between layers."""
 
     def read_layers_stream(
         self,
@@ -78,7 +69,8 @@ class LensCalls(ManyTexts):
 
         The calls begin when the first answer is requested. Closing the generator cancels running ones.
         """
-        request = read_layers_request(
+        request = request_of(
+            ReadLayersRequest,
             model=model,
             layers=layers,
             top_k=top_k,
@@ -135,41 +127,3 @@ class LensCalls(ManyTexts):
                     found[number].append(answer)
             for number in left:
                 yield merged(found[number])
-
-    def attribute_logits(
-        self,
-        texts: TextOrPair | Iterable[TextOrPair],
-        answers: Answers | Iterable[Answers],
-        *,
-        mask: SupportsIndex | None = None,
-        ablate: bool = False,
-        model: str | Model | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> LogitAttributions:
-        """Attributes the difference of two answers' logits at a mask to heads, feed-forward blocks, biases and the embeddings.
-
-        `answers` is a tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
-        vocabulary. Texts have one mask, or `mask` is the number of theirs, from 0. The terms sum to the difference: layer
-        normalisations are frozen at the statistics that they had, and the masked-LM head's activation at its factor. A term is
-        what a part adds at the mask itself. With `ablate`, also how much the difference falls when each head is zeroed; that
-        runs a text once for each head.
-
-        One answer for each text, in order; `timeout` and `on_rejected` are as in `read_layers`.
-        """
-        request = attribute_logits_request(
-            model=model, ablate=ablate, interventions=interventions, reference_texts=reference_texts, truncate=truncate
-        )
-        stream = self._answers(
-            asked_attributions(texts, answers, mask),
-            partial(with_items, request, "inputs"),
-            representation_lens_pb2.AttributeLogitsResponse,
-            read_attributions,
-            timeout,
-            pace=self._pace(text_of_attributed, request.reference_texts, timeout),
-            on_rejected=on_rejected,
-        )
-        return collected(stream, LogitAttributions)

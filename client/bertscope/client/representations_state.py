@@ -8,13 +8,14 @@ from functools import partial
 
 from bertscope.client.extraction import TensorStreams
 from bertscope.questions.representations.lens import ToRead, asked_readings
-from bertscope.questions.representations.states import HiddenStates, StatesAssembler, extract_hidden_states_request, with_texts
+from bertscope.questions.representations.states import HiddenStates, StatesAssembler, with_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class StatesCalls(TensorStreams):
@@ -57,11 +58,12 @@ class StatesCalls(TensorStreams):
         other, within one `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are
         requested again, from another server if there is one.
         """
-        request = extract_hidden_states_request(
+        request = request_of(
+            representation_states_pb2.ExtractHiddenStatesRequest,
             model=model,
             layers=layers,
             unit=unit,
-            pooling=pooling,
+            pooling="mean" if pooling is None and unit != "piece" else pooling,
             quantity=quantity,
             dtype=dtype,
             interventions=interventions,

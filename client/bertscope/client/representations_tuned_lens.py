@@ -10,12 +10,12 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
-from bertscope.questions.representations.tuned_lens_requests import train_lens_request
 from bertscope.v1 import representation_tuned_lens_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 
@@ -55,7 +55,8 @@ class TunedLensCalls(Connection):
         (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_lens_texts(
-            train_lens_request(
+            request_of(
+                representation_tuned_lens_pb2.TrainLensRequest,
                 model=model,
                 layers=layers,
                 mask_rate=mask_rate,

@@ -9,7 +9,7 @@ from contextlib import closing
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
-from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
+from bertscope.questions.scores.replies import Assembly, read_sections
 from bertscope.questions.scores.texts import ScoredText, ScoredTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
@@ -17,6 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
 from bertscope.values.messages import with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class ScoreCalls(ManyTexts):
@@ -49,7 +50,8 @@ class ScoreCalls(ManyTexts):
 
         The calls begin when the first score is requested. Closing the generator cancels running ones.
         """
-        request = score_texts_request(
+        request = request_of(
+            cloze_scores_pb2.ScoreTextsRequest,
             model=model,
             scoring=scoring,
             pieces=pieces,

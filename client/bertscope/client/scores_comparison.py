@@ -10,13 +10,13 @@ from functools import partial
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.scores.comparison import ComparedSet, read_compared_sets, text_comparison
-from bertscope.questions.scores.comparison_requests import compare_texts_request
 from bertscope.questions.scores.sets import ToCompare, asked_sets, set_work, with_sets
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class ComparisonCalls(ManyTexts):
@@ -46,8 +46,13 @@ class ComparisonCalls(ManyTexts):
 
         The calls begin when the first set is requested. Closing the generator cancels running ones.
         """
-        request = compare_texts_request(
-            model=model, scoring=scoring, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        request = request_of(
+            cloze_scores_pb2.CompareTextsRequest,
+            model=model,
+            scoring=scoring,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return self._answers(
             asked_sets(sets, critical_region=critical_region),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
     from bertscope.questions.representations.lens_calls import AsyncLensCalls
+    from bertscope.questions.representations.logit_calls import AsyncLogitCalls
     from bertscope.questions.representations.tuned_lens_calls import AsyncTunedLensCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
     from bertscope.questions.scores.comparison_calls import AsyncComparisonCalls
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         AsyncInspectionCalls,
         AsyncLabelCalls,
         AsyncLensCalls,
+        AsyncLogitCalls,
         AsyncModelCalls,
         AsyncNeuronCalls,
         AsyncProbeApplicationCalls,
@@ -94,7 +96,8 @@ else:
         answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         apply_probe = Deferred("bertscope.questions.probes.application_calls", "AsyncProbeApplicationCalls")
-        attribute_logits = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
+        attribute_logits = Deferred("bertscope.questions.representations.logit_calls", "AsyncLogitCalls")
+        attribute_logits_stream = Deferred("bertscope.questions.representations.logit_calls", "AsyncLogitCalls")
         attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         attribute_words_stream = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         benchmark_models = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")

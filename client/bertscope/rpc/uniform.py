@@ -1,9 +1,9 @@
 """Declares calls of three shapes: one answer for each item, sums over all items, and training.
 
 A declaration is a method without a body, in a class of a module `questions/ROOM/PART_uniform.py`. It has the arguments that
-the contract does not tell, the docstring, and as its result the answer to an item, or the sum. `make client` makes two modules
-of it: `PART_requests.py`, which builds requests, and `PART_calls.py`, with the methods of the asynchronous client. They have an
-argument for every field of the request that is not read from the items: see tools/uniform_calls.py.
+the contract does not tell, the docstring, and as its result the answer to an item, or the sum. `make client` makes
+`PART_calls.py` of it, with the methods of the asynchronous client. They have an argument for every field of the request that is
+not read from the items: see tools/uniform_calls.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ def each(
     text: Callable[[Item], TextOrPair] | None = None,
     work: Callable[[Item], float] | None = None,
     order: str = "",
-    positive: str = "",
 ) -> Callable[[Method], Method]:
     """Declares NAME_stream, which gives one answer for each item, and NAME, which gives all of them as a `whole`.
 
     `asked` makes the items of arguments with the names of its own; `read` reads the answers to some items. `build` puts items
     into a request, in its field `inputs` unless given. `text` or `work` of an item say how large a call is; without them, calls
-    with reference texts are large. `order` has the names of arguments that come first, `positive` those of whole numbers that
-    may be None, but not 0: here, not by the server.
+    with reference texts are large. `order` has the names of arguments that come first.
     """
     raise NotImplementedError
 
@@ -71,12 +69,13 @@ def trained(
     progress: type[Any],
     *,
     lacking: str,
+    rpc: str = "",
     without: str = "",
     order: str = "",
 ) -> Callable[[Method], Method]:
     """Declares NAME, which sends all texts in one call, and returns the result at the end of its stream.
 
     `assembler` makes progress, which goes to `on_progress`, and the result of messages; it gets the request if it takes one.
-    `lacking` says how a stream ends that has no result; the others are as in `total`.
+    `lacking` says how a stream ends that has no result; `rpc` is called, unless NAME says which; the others are as in `total`.
     """
     raise NotImplementedError

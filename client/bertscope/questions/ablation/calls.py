@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Iterable
 from os import PathLike
 from typing import SupportsIndex
 
-from bertscope.questions.ablation import requests, resumption
+from bertscope.questions.ablation import resumption
 from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect
 from bertscope.questions.ablation.objectives import Greedy, Objective
 from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
+from bertscope.questions.ablation.requests import greedy_message, head_sets, layer_heads, objective_message, scale_of, scope_of
 from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading
@@ -18,6 +19,7 @@ from bertscope.v1 import ablation_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Mode, Scope
 from bertscope.values.models import Model, read_model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import HeadsByLayer
 
 __all__ = ["AsyncHeadSweep"]
@@ -111,20 +113,19 @@ class AsyncAblationCalls(AsyncConnection):
         lacks is measured, and the table has both. Raises InvalidArgument unless it was asked the same, FailedPrecondition
         if the server's model has other weights or runs in another way.
         """
-        request = requests.sweep_heads(
-            objective,
+        request = request_of(
+            ablation_pb2.SweepHeadsRequest,
             model=model,
+            objective=objective_message(objective),
+            scope=scope_of(scope, sets),
+            sets=None if sets is None else head_sets(sets),
             mode=mode,
-            factor=factor,
-            scope=scope,
-            sets=sets,
+            scale=scale_of(mode, factor),
             reference_texts=reference_texts,
             interventions=interventions,
-            resamples=resamples,
-            seed=seed,
-            confidence=confidence,
+            bootstrap=request_of(ablation_pb2.Bootstrap, resamples=resamples, seed=seed, confidence=confidence),
             memory_bytes=memory_bytes,
-            greedy=greedy,
+            greedy=None if greedy is None else greedy_message(greedy),
         )
         request, earlier = resumption.begin(request, start_from)
         return AsyncHeadSweep(request, self._stream(request, ablation_pb2.SweepHeadsResponse, timeout), earlier)
@@ -143,7 +144,13 @@ class AsyncAblationCalls(AsyncConnection):
         `objective` is one that has a loss: `MaskedLmLoss`, `ClozePrompts`, `LabelledTexts`, `LabelledWords`, `RatedTexts` or
         `LabelledQuestions`. By others (`SimilarTexts`, `MinimalPairs`), and without gradients, `SweepTable.order` ranks.
         """
-        request = requests.rank_heads(objective, model=model, interventions=interventions, reference_texts=reference_texts)
+        request = request_of(
+            ablation_pb2.RankHeadsRequest,
+            model=model,
+            objective=objective_message(objective),
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
         response = await self._call_long(request, ablation_pb2.RankHeadsResponse, timeout)
         return read_head_ranking(response)
 
@@ -162,6 +169,12 @@ class AsyncAblationCalls(AsyncConnection):
         The heads that stay keep their numbers. `folder`, on the server, absolute and empty or new, keeps the model.
         Raises AlreadyExists for an id in use, and Unimplemented where heads can't be removed (ALBERT).
         """
-        request = requests.prune_heads(model_id, heads, model=model, folder=folder)
+        request = request_of(
+            ablation_pb2.PruneHeadsRequest,
+            model=model,
+            model_id=model_id,
+            heads=layer_heads("heads", heads),
+            folder=folder,
+        )
         response = await self._call_long(request, ablation_pb2.PruneHeadsResponse, timeout)
         return read_model(response.model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, SupportsIndex, cast
+from typing import Any, TypeVar, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs, Objective
@@ -15,87 +15,18 @@ from bertscope.questions.ablation.task_objectives import (
     RatedTexts,
     SimilarTexts,
 )
-from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2, representation_states_pb2
+from bertscope.v1 import ablation_pb2, common_pb2, distillation_pb2, question_answering_pb2, representation_states_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Metric, Order, StatePooling
-from bertscope.values.messages import MODES, SCORINGS, enum_value, text_input, values
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import SCORINGS, enum_value, text_input, values
 from bertscope.values.validation import HeadsByLayer, TextOrPair
 
-SCOPES = {
-    "heads": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_HEAD,
-    "layers": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER,
-}
-SCOPE_UNSET = ablation_pb2.SweepHeadsRequest.SCOPE_UNSPECIFIED
+SCOPES = {"heads": "every_head", "layers": "every_layer"}
+"""Names of scopes in the contract."""
+Labelled = TypeVar("Labelled", ablation_pb2.LabelledText, distillation_pb2.DistillationText)
+
 METRICS = values(Metric, ablation_pb2.Metric, "METRIC_")
 ORDERS = values(Order, ablation_pb2.Greedy.Order, "ORDER_")
-
-
-def sweep_heads(
-    objective: Objective,
-    *,
-    model: str | Model | None,
-    mode: str,
-    factor: float | None,
-    scope: str | None,
-    sets: HeadsByLayer | Iterable[HeadsByLayer] | None,
-    reference_texts: str | Iterable[str],
-    interventions: Interventions,
-    resamples: SupportsIndex | None,
-    seed: SupportsIndex,
-    confidence: float | None,
-    memory_bytes: SupportsIndex | None,
-    greedy: Greedy | None,
-) -> ablation_pb2.SweepHeadsRequest:
-    """Returns the request of SweepHeads."""
-    if scope is not None and sets is not None:
-        raise invalid_argument("scope", "must be left out with sets: they say what is changed")
-    return ablation_pb2.SweepHeadsRequest(
-        model=model_name("model", model),
-        objective=objective_message(objective),
-        scope=validation.choice("scope", "heads" if scope is None else scope, SCOPES) if sets is None else SCOPE_UNSET,
-        sets=None if sets is None else _head_sets(sets),
-        mode=validation.choice("mode", mode, MODES),
-        scale=_factor(mode, factor),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        **intervention_fields(interventions),
-        bootstrap=ablation_pb2.Bootstrap(
-            resamples=None if resamples is None else validation.uint32("resamples", resamples),
-            seed=validation.uint64("seed", seed),
-            confidence=None if confidence is None else validation.finite_number("confidence", confidence),
-        ),
-        memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        greedy=None if greedy is None else _greedy(greedy),
-    )
-
-
-def rank_heads(
-    objective: Objective,
-    *,
-    model: str | Model | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> ablation_pb2.RankHeadsRequest:
-    """Returns the request of RankHeads."""
-    return ablation_pb2.RankHeadsRequest(
-        model=model_name("model", model),
-        objective=objective_message(objective),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
-
-
-def prune_heads(
-    model_id: str, heads: HeadsByLayer, *, model: str | Model | None, folder: str | None
-) -> ablation_pb2.PruneHeadsRequest:
-    """Returns the request of PruneHeads."""
-    return ablation_pb2.PruneHeadsRequest(
-        model=model_name("model", model),
-        model_id=validation.text("model_id", model_id).removeprefix("models/"),
-        heads=_layer_heads("heads", heads),
-        folder=validation.text("folder", folder or ""),
-    )
 
 
 def objective_message(objective: Objective) -> ablation_pb2.Objective:
@@ -121,7 +52,7 @@ def _minimal_pairs(objective: MinimalPairs) -> dict[str, Any]:
 
 
 def _classification(objective: LabelledTexts) -> dict[str, Any]:
-    texts = [_labelled_text(text, label) for text, label in objective.texts]
+    texts = [labelled_text(ablation_pb2.LabelledText, text, label) for text, label in objective.texts]
     return {"classification": ablation_pb2.LabelledTexts(texts=texts)}
 
 
@@ -141,11 +72,11 @@ def _token_classification(objective: LabelledWords) -> dict[str, Any]:
     return {"token_classification": ablation_pb2.LabelledSentences(texts=texts)}
 
 
-def _labelled_text(text: TextOrPair, label: str | int) -> ablation_pb2.LabelledText:
-    asked = text_input(text)
+def labelled_text(kind: type[Labelled], text: TextOrPair, label: str | int) -> Labelled:
+    """Returns a message of a text and its label, which is a name or an index."""
     if isinstance(label, str):
-        return ablation_pb2.LabelledText(input=asked, label=label)
-    return ablation_pb2.LabelledText(input=asked, label_index=label)
+        return kind(input=text_input(text), label=label)
+    return kind(input=text_input(text), label_index=label)
 
 
 def _divergence(objective: Divergence) -> dict[str, Any]:
@@ -204,28 +135,41 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def _factor(mode: str, factor: float | None) -> float | None:
+def scope_of(scope: str | None, sets: object) -> str | None:
+    """Returns the name of the scope in the contract; None with sets, which say what is changed."""
+    if sets is not None:
+        if scope is not None:
+            raise invalid_argument("scope", "must be left out with sets: they say what is changed")
+        return None
+    return validation.choice("scope", scope or "heads", SCOPES)
+
+
+def scale_of(mode: str, factor: float | None) -> float | None:
+    """Returns the factor of mode "scale"; None for the other ones, which have none."""
     if (mode == "scale") != (factor is not None):
         raise invalid_argument("factor", 'is required for mode "scale" and must be left out otherwise')
     return None if factor is None else validation.finite_number("factor", factor)
 
 
-def _head_sets(sets: HeadsByLayer | Iterable[HeadsByLayer]) -> list[ablation_pb2.HeadSet]:
+def head_sets(sets: HeadsByLayer | Iterable[HeadsByLayer]) -> list[ablation_pb2.HeadSet]:
+    """Returns the messages of one set of heads, or of many."""
     if isinstance(sets, Mapping):
         sets = [sets]
     messages = [
-        ablation_pb2.HeadSet(layers=_layer_heads(f"sets[{index}]", heads))
+        ablation_pb2.HeadSet(layers=layer_heads(f"sets[{index}]", heads))
         for index, heads in enumerate(validation.many("sets", sets, "mappings {layer: heads}"))
     ]
     return validation.not_empty("sets", messages)
 
 
-def _layer_heads(field: str, heads: object) -> list[common_pb2.LayerHeads]:
+def layer_heads(field: str, heads: object) -> list[common_pb2.LayerHeads]:
+    """Returns the messages of heads by layer, ascending."""
     by_layer = validation.heads_by_layer(field, heads)
     return [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in sorted(by_layer.items())]
 
 
-def _greedy(greedy: Greedy) -> ablation_pb2.Greedy:
+def greedy_message(greedy: Greedy) -> ablation_pb2.Greedy:
+    """Returns the message of a greedy removal."""
     if not isinstance(greedy, Greedy):
         raise invalid_argument("greedy", "must be a bertscope.Greedy")
     return ablation_pb2.Greedy(

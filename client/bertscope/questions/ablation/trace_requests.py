@@ -8,11 +8,11 @@ from typing import SupportsIndex
 from bertscope.errors import invalid_argument
 from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SITES, Mean, Scaling, SiteChange
-from bertscope.values.choices import PatchDirection, PositionScope
-from bertscope.values.messages import Numbers, enum_value
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Numbers
+from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 Request = ablation_sites_pb2.SweepSitesRequest
 UNITS = ablation_sites_pb2.SiteScope
@@ -46,18 +46,17 @@ def sweep_sites_request(
         for name, value in ends.items():
             if value is not None:
                 raise invalid_argument(name, "goes with paths=True; for sites, give layers")
-    return Request(
-        model=model_name("model", model),
+    return request_of(
+        Request,
+        model=model,
         scopes=[] if paths else _scopes(sites, layers, units, each_unit=each_unit),
-        paths=ablation_sites_pb2.PathScope(**{name: validation.uint32s(name, value) for name, value in ends.items()})
-        if paths
-        else None,
-        positions=enum_value("positions", positions, PositionScope, ablation_sites_pb2.PositionScope),
-        direction=enum_value("direction", direction, PatchDirection, ablation_sites_pb2.PatchDirection),
+        paths=request_of(ablation_sites_pb2.PathScope, **ends) if paths else None,
+        positions=positions,
+        direction=direction,
         change=None if change is None else _change(change),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
+        interventions=interventions,
+        reference_texts=reference_texts,
+        memory_bytes=memory_bytes,
     )
 
 

@@ -6,14 +6,16 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
 from bertscope.questions.attention.assembly import AttentionAssembler
-from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
+from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2
+from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, Quantity
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncAttentionCalls(AsyncTensorStreams):
@@ -53,11 +55,12 @@ class AsyncAttentionCalls(AsyncTensorStreams):
         from another server if there is one. `on_rejected` takes the index and the error of each text that the server rejects
         (too long, empty), which is then left out; without it the first one ends the stream.
         """
-        request = extract_attention_request(
+        request = request_of(
+            attention_pb2.ExtractAttentionRequest,
             model=model,
             layers=layers,
             heads=heads,
-            words=words,
+            level="word" if validation.flag("words", words) else "piece",
             quantity=quantity,
             dtype=dtype,
             interventions=interventions,

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.quantities import BY_HEAD
-from bertscope.v1 import attention_pb2
-from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import DATA_TYPES, QUANTITIES, Numbers
-from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
 
 if TYPE_CHECKING:
@@ -102,30 +96,3 @@ class AttentionMaps:
                 "attention": self.attention.reshape(-1).astype(np.float32, copy=False),  # pandas computes little in float16
             }
         )
-
-
-def extract_attention_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    heads: Numbers | None,
-    words: bool,
-    dtype: str,
-    quantity: str,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> attention_pb2.ExtractAttentionRequest:
-    """Returns the request of ExtractAttention, without its inputs."""
-    level = attention_pb2.ATTENTION_LEVEL_WORD if validation.flag("words", words) else None
-    return attention_pb2.ExtractAttentionRequest(
-        model=model_name("model", model),
-        layers=validation.uint32s("layers", layers),
-        heads=validation.uint32s("heads", heads),
-        dtype=validation.choice("dtype", dtype, DATA_TYPES),
-        quantity=validation.choice("quantity", quantity, QUANTITIES),
-        level=level or attention_pb2.ATTENTION_LEVEL_PIECE,
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from bertscope.questions.attention.feature_scores import FeatureScores
-from bertscope.questions.attention.marked_requests import score_features_request, score_relations_request
 from bertscope.questions.attention.marked_texts import FeatureText, RelationText
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.questions.attention.relation_requests import (
@@ -22,6 +21,7 @@ from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_relations_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncRelationCalls(AsyncManyTexts):
@@ -48,8 +48,13 @@ class AsyncRelationCalls(AsyncManyTexts):
         `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
         (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = score_relations_request(
-            relations=relations, model=model, details=details, interventions=interventions, reference_texts=reference_texts
+        request = request_of(
+            attention_relations_pb2.ScoreRelationsRequest,
+            relations=relations,
+            model=model,
+            details=details,
+            interventions=interventions,
+            reference_texts=reference_texts,
         )
         asked = asked_relation_texts(texts, request.relations)
         answers = self._answers(
@@ -82,7 +87,8 @@ class AsyncRelationCalls(AsyncManyTexts):
         given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
         `score_relations`.
         """
-        request = score_features_request(
+        request = request_of(
+            attention_relations_pb2.ScoreFeaturesRequest,
             features=features,
             model=model,
             special_tokens=special_tokens,

@@ -8,7 +8,6 @@ from functools import partial
 
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
-from bertscope.questions.attention.statistics_requests import compare_attention_request, describe_attention_request
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_statistics_pb2
@@ -16,6 +15,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Quantity
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncAttentionStatisticsCalls(AsyncManyTexts):
@@ -47,7 +47,8 @@ class AsyncAttentionStatisticsCalls(AsyncManyTexts):
         `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
         error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = describe_attention_request(
+        request = request_of(
+            attention_statistics_pb2.DescribeAttentionRequest,
             model=model,
             layers=layers,
             punctuation=punctuation,
@@ -89,7 +90,8 @@ class AsyncAttentionStatisticsCalls(AsyncManyTexts):
         interventions then. Both need the same vocabulary, layers and heads. The maps stay on the server, which sends sums over
         texts. Inputs, `punctuation`, `on_progress` and `on_rejected` are as in `describe_attention`.
         """
-        request = compare_attention_request(
+        request = request_of(
+            attention_statistics_pb2.CompareAttentionRequest,
             other_model=other_model,
             model=model,
             punctuation=punctuation,

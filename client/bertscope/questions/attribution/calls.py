@@ -9,7 +9,7 @@ from typing import SupportsIndex
 
 from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections
 from bertscope.questions.attribution.replies import Assembly, read_sections
-from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.attribution.requests import with_sections
 from bertscope.questions.attribution.words import WordAttribution, WordAttributions
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
@@ -19,6 +19,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import AbsentText, AttributionMethod, AttributionUnit
 from bertscope.values.messages import Asked
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.score_targets import ScoreTarget
 from bertscope.values.validation import TextOrPair
 
@@ -71,7 +72,8 @@ class AsyncAttributionCalls(AsyncManyTexts):
         and the error: then it is left out. The calls begin when the first answer is requested. Closing the generator cancels
         running ones.
         """
-        request = attribute_words_request(
+        request = request_of(
+            attribution_pb2.AttributeWordsRequest,
             model=model,
             method=method,
             absent=absent,

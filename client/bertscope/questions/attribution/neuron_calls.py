@@ -9,7 +9,7 @@ from typing import Literal, SupportsIndex
 from bertscope.questions.attribution.inputs import Section, asked_sections
 from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
 from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions
-from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.attribution.requests import with_sections
 from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
@@ -21,6 +21,7 @@ from bertscope.values.choices import AttributionMethod
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.positions import Positions
+from bertscope.values.requests import request_of
 from bertscope.values.score_targets import ScoreTarget
 from bertscope.values.validation import TextOrPair
 
@@ -64,19 +65,13 @@ class AsyncNeuronCalls(AsyncManyTexts):
         names its index ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out. The calls
         begin when the first answer is requested. Closing the generator cancels running ones.
         """
-        request = attribute_words_request(
+        request = request_of(
+            attribution_pb2.AttributeWordsRequest,
             model=model,
             method=method,
-            absent=None,
-            unit=None,
-            exact_units=None,
-            pairs=None,
-            seed=0,
-            first_pair=0,
             steps=steps,
             max_steps=max_steps,
             tolerance=tolerance,
-            interactions=False,
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,

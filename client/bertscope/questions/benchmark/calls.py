@@ -17,6 +17,7 @@ from bertscope.v1 import benchmark_pb2
 from bertscope.values.choices import Others, Runtime
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 __all__ = ["AsyncStudyBenchmark"]
 
@@ -133,6 +134,12 @@ class AsyncBenchmarkCalls(AsyncConnection):
         measuring = Measuring(
             lengths, None, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
         )
-        request = requests.benchmark_studies(systems, measuring, heavy=heavy, runtime=runtime)
+        request = request_of(
+            benchmark_pb2.BenchmarkStudiesRequest,
+            systems=systems,
+            heavy=heavy,
+            measurement=measuring.message(),
+            runtime=runtime,
+        )
         messages = self._stream(request, benchmark_pb2.BenchmarkStudiesResponse, timeout)
         return AsyncStudyBenchmark(StudiesAssembler(on_progress), messages)

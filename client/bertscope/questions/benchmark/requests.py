@@ -11,15 +11,13 @@ from bertscope.questions.ablation.objectives import Divergence, Objective
 from bertscope.questions.ablation.requests import objective_message
 from bertscope.v1 import ablation_pb2, benchmark_pb2
 from bertscope.values import validation
-from bertscope.values.choices import Others
-from bertscope.values.messages import Numbers, runtime_of, values
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model, model_name
+from bertscope.values.requests import request_of
 
 Texts = str | Iterable[str]
 ModelNames = str | Model | Iterable[str | Model]
 """One model, or many."""
-
-OTHERS = values(Others, benchmark_pb2.Others, "OTHERS_")
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,16 @@ class Measuring:
         """Returns the parameters as a message."""
         if self.lengths is not None and self.texts is not None:
             raise invalid_argument("lengths", "must be left out with texts: they have their own")
-        return benchmark_pb2.Measurement(
-            lengths=validation.uint32s("lengths", self.lengths),
-            texts=_some_texts("texts", self.texts),
-            batch_sizes=validation.uint32s("batch_sizes", self.batch_sizes),
-            min_runs=0 if self.min_runs is None else validation.positive("min_runs", self.min_runs),
-            min_seconds=_seconds("min_seconds", self.min_seconds),
-            max_seconds=_seconds("max_seconds", self.max_seconds),
-            bootstrap=ablation_pb2.Bootstrap(
-                resamples=None if self.resamples is None else validation.uint32("resamples", self.resamples),
-                seed=validation.uint64("seed", self.seed),
-                confidence=None if self.confidence is None else validation.finite_number("confidence", self.confidence),
-            ),
-            others=validation.choice("others", self.others, OTHERS),
+        return request_of(
+            benchmark_pb2.Measurement,
+            lengths=self.lengths,
+            texts=self.texts,
+            batch_sizes=self.batch_sizes,
+            min_runs=self.min_runs,
+            min_seconds=self.min_seconds,
+            max_seconds=self.max_seconds,
+            bootstrap=request_of(ablation_pb2.Bootstrap, resamples=self.resamples, seed=self.seed, confidence=self.confidence),
+            others=self.others,
         )
 
 
@@ -76,28 +71,17 @@ def benchmark_models(
         raise invalid_argument("top_k", "goes with agreement_texts: it is the k of the top-k agreement")
     if isinstance(objective, Divergence):
         raise invalid_argument("objective", "must not be a Divergence: agreement_texts measure how far predictions moved")
-    return benchmark_pb2.BenchmarkModelsRequest(
+    return request_of(
+        benchmark_pb2.BenchmarkModelsRequest,
         models=_model_names(models),
         baseline=model_name("baseline", baseline),
         measurement=measuring.message(),
-        agreement_texts=_some_texts("agreement_texts", agreement_texts),
-        top_k=0 if top_k is None else validation.positive("top_k", top_k),
+        agreement_texts=agreement_texts,
+        top_k=top_k,
         objective=None if objective is None else objective_message(objective),
-        as_loaded=validation.flag("as_loaded", as_loaded),
-        runtime=runtime_of(runtime),
-        embed=validation.flag("embed", embed),
-    )
-
-
-def benchmark_studies(
-    systems: Texts | None, measuring: Measuring, *, heavy: bool, runtime: str | None
-) -> benchmark_pb2.BenchmarkStudiesRequest:
-    """Returns the request of BenchmarkStudies."""
-    return benchmark_pb2.BenchmarkStudiesRequest(
-        systems=_some_texts("systems", systems),
-        heavy=validation.flag("heavy", heavy),
-        measurement=measuring.message(),
-        runtime=runtime_of(runtime),
+        as_loaded=as_loaded,
+        runtime=runtime,
+        embed=embed,
     )
 
 
@@ -114,11 +98,3 @@ def _model_name(field: str, model: object) -> str:
     if isinstance(model, (str, Model)):
         return model_name(field, model)
     raise invalid_argument(field, f"must be the name of a model, not {type(model).__name__}")
-
-
-def _some_texts(field: str, values: Texts | None) -> list[str]:
-    return [] if values is None else validation.not_empty(field, validation.texts(field, values))
-
-
-def _seconds(field: str, value: float | None) -> float | None:
-    return None if value is None else validation.finite_number(field, value)

@@ -9,7 +9,6 @@ from typing import SupportsIndex
 
 from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
-from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
@@ -18,6 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Decoding
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncClozeCalls(AsyncManyTexts):
@@ -70,7 +70,8 @@ class AsyncClozeCalls(AsyncManyTexts):
         the index and the error of each text that the server rejects, which is then left out; without it that ends the
         stream.
         """
-        request = fill_mask_request(
+        request = request_of(
+            cloze_pb2.FillMaskRequest,
             model=model,
             top_k=top_k,
             candidates=candidates,

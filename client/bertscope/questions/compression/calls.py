@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from bertscope.questions.compression.messages import CompressionProgress, compress_model_request, read_compression_event
+from bertscope.questions.compression.messages import CompressionProgress, read_compression_event, step_messages
 from bertscope.questions.compression.steps import Step
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import model_pb2
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncCompressionCalls(AsyncConnection):
@@ -35,6 +36,12 @@ class AsyncCompressionCalls(AsyncConnection):
 
         >>> await client.compress_model("small", [bertscope.keep_layers([0, 2, 4]), bertscope.int8()])  # doctest: +SKIP
         """
-        request = compress_model_request(model_id, steps, model=model, folder=folder)
+        request = request_of(
+            model_pb2.CompressModelRequest,
+            model=model,
+            model_id=model_id,
+            steps=step_messages(steps),
+            folder=folder,
+        )
         messages = self._stream(request, model_pb2.CompressModelResponse, timeout)
         return await last(messages, read_compression_event, on_progress, Model, "compression without a model")

@@ -26,7 +26,7 @@ from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.messages import PRECISIONS, read, values
-from bertscope.values.models import Model, model_name, read_model
+from bertscope.values.models import Model, read_model
 
 __all__ = ["CompressionProgress"]
 
@@ -45,18 +45,6 @@ class CompressionProgress:
     detail: str
     """The current step, in words, for people: "int8", "loading"."""
     # End of what is generated.
-
-
-def compress_model_request(
-    model_id: str, steps: Step | Iterable[Step], *, model: str | Model | None, folder: str | None
-) -> model_pb2.CompressModelRequest:
-    """Returns the request of CompressModel."""
-    return model_pb2.CompressModelRequest(
-        model=model_name("model", model),
-        model_id=validation.text("model_id", model_id).removeprefix("models/"),
-        steps=step_messages(steps),
-        folder=validation.text("folder", folder or ""),
-    )
 
 
 def step_messages(steps: Step | Iterable[Step]) -> list[compression_pb2.CompressionStep]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, SupportsIndex, cast
+from typing import Any, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import ObjectScoring
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, values
-from bertscope.values.models import Model, model_name
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
 
@@ -143,30 +141,6 @@ def _checked(facts: Iterable[object], relations: Mapping[str, FactRelation]) -> 
         if fact.relation not in relations:
             raise invalid_argument(f"facts[{index}]", f"its relation {fact.relation!r} is not among the relations; add it")
         yield fact
-
-
-def query_facts_request(
-    *,
-    model: str | Model | None,
-    vocabulary: str | Iterable[str],
-    scoring: ObjectScoring,
-    max_pieces: SupportsIndex | None,
-    top_k: SupportsIndex,
-    prior: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> cloze_facts_pb2.QueryFactsRequest:
-    """Returns the request of QueryFacts, without its relations and facts."""
-    return cloze_facts_pb2.QueryFactsRequest(
-        model=model_name("model", model),
-        vocabulary=validation.texts("vocabulary", vocabulary),
-        scoring=validation.choice("scoring", scoring, SCORINGS),
-        max_pieces=None if max_pieces is None else validation.positive("max_pieces", max_pieces),
-        top_k=validation.uint32("top_k", top_k),
-        prior=validation.flag("prior", prior),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
 
 
 def with_facts(

@@ -7,12 +7,15 @@ from typing import SupportsIndex
 
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
-from bertscope.questions.inspection.views import MapView, inspect_request
+from bertscope.questions.inspection.views import MapView, view_message
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading, gathered
 from bertscope.v1 import inspection_pb2
+from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import text_input
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["AsyncInspectionStream"]
@@ -49,7 +52,7 @@ class AsyncInspectionCalls(AsyncConnection):
         *,
         model: str | Model | None = None,
         top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] = (),
+        candidates: str | Iterable[str] | None = None,
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
@@ -71,8 +74,10 @@ class AsyncInspectionCalls(AsyncConnection):
         Predictions come first, then distances, then maps. Closing the stream cancels the call, which frees its place on the
         server at once.
         """
-        request = inspect_request(
-            text,
+        views = [maps] if isinstance(maps, MapView) else [*validation.many("maps", maps, "MapView objects")]
+        request = request_of(
+            inspection_pb2.InspectRequest,
+            input=text_input(validation.text_or_pair("text", text)),
             model=model,
             top_k=top_k,
             candidates=candidates,
@@ -81,8 +86,8 @@ class AsyncInspectionCalls(AsyncConnection):
             truncate=truncate,
             compare_untouched=compare_untouched,
             divergences=divergences,
-            maps=maps,
-            words=words,
+            maps=[view_message(f"maps[{index}]", view) for index, view in enumerate(views)],
+            level="word" if validation.flag("words", words) else "piece",
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
         return AsyncInspectionStream(request, messages)

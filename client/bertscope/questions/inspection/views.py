@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import SupportsIndex
-
 from bertscope.errors import invalid_argument
-from bertscope.v1 import attention_pb2, common_pb2, inspection_pb2
+from bertscope.v1 import common_pb2, inspection_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import MapFormat
 from bertscope.values.display import record
-from bertscope.values.messages import text_input, values
-from bertscope.values.models import Model, model_name
-from bertscope.values.validation import HeadsByLayer, TextOrPair
+from bertscope.values.messages import values
+from bertscope.values.validation import HeadsByLayer
 
 __all__ = ["MapView"]
 
@@ -43,39 +38,8 @@ class MapView:
     """True: the maps of the untouched run."""
 
 
-def inspect_request(
-    text: TextOrPair,
-    *,
-    model: str | Model | None,
-    top_k: SupportsIndex | None,
-    candidates: str | Iterable[str],
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-    compare_untouched: bool,
-    divergences: bool,
-    maps: MapView | Iterable[MapView],
-    words: bool,
-) -> inspection_pb2.InspectRequest:
-    """Returns the request of Inspect."""
-    by_word = validation.flag("words", words)
-    views = [maps] if isinstance(maps, MapView) else [*validation.many("maps", maps, "MapView objects")]
-    return inspection_pb2.InspectRequest(
-        model=model_name("model", model),
-        input=text_input(validation.text_or_pair("text", text)),
-        top_k=None if top_k is None else validation.uint32("top_k", top_k),
-        candidates=validation.texts("candidates", candidates),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-        compare_untouched=validation.flag("compare_untouched", compare_untouched),
-        divergences=validation.flag("divergences", divergences),
-        maps=[_view(f"maps[{index}]", view) for index, view in enumerate(views)],
-        level=attention_pb2.ATTENTION_LEVEL_WORD if by_word else attention_pb2.ATTENTION_LEVEL_PIECE,
-    )
-
-
-def _view(field: str, view: object) -> inspection_pb2.MapView:
+def view_message(field: str, view: object) -> inspection_pb2.MapView:
+    """Returns the message of a view."""
     if not isinstance(view, MapView):
         raise invalid_argument(field, "must be a bertscope.MapView")
     heads = {} if view.heads is None else validation.heads_by_layer(f"{field}.heads", view.heads)

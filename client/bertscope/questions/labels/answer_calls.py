@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import (
     AnsweredQuestion,
     AnsweredQuestions,
@@ -22,6 +21,7 @@ from bertscope.v1 import question_answering_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncAnswerCalls(AsyncManyTexts):
@@ -49,7 +49,8 @@ class AsyncAnswerCalls(AsyncManyTexts):
 
         `on_rejected` takes the index and the error of each question that the server rejects, which is then left out.
         """
-        request = answer_questions_request(
+        request = request_of(
+            question_answering_pb2.AnswerQuestionsRequest,
             model=model,
             best=best,
             max_answer_tokens=max_answer_tokens,

@@ -23,7 +23,6 @@ class AnswerCalls(Protocol):
         read_answered_questions,
         AnsweredQuestions,
         work=question_work,
-        positive="best max_answer_tokens stride",
     )
     def answer_questions(
         self, questions: Questions, *, best: int | None = None, max_answer_tokens: int | None = None, stride: int | None = None

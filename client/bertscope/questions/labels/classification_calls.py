@@ -8,7 +8,6 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
-from bertscope.questions.labels.classification_requests import classify_request, classify_tokens_request, predict_values_request
 from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
@@ -18,6 +17,7 @@ from bertscope.v1 import classification_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncLabelCalls(AsyncManyTexts):
@@ -42,7 +42,13 @@ class AsyncLabelCalls(AsyncManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
+        request = request_of(
+            classification_pb2.ClassifyRequest,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
         return self._answers(
             asked_inputs(inputs),
             partial(with_items, request, "inputs"),
@@ -77,8 +83,13 @@ class AsyncLabelCalls(AsyncManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = classify_tokens_request(
-            model=model, top_k=top_k, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        request = request_of(
+            classification_pb2.ClassifyTokensRequest,
+            model=model,
+            top_k=top_k,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return self._answers(
             asked_words(inputs),
@@ -110,8 +121,12 @@ class AsyncLabelCalls(AsyncManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = predict_values_request(
-            model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        request = request_of(
+            classification_pb2.PredictValuesRequest,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return self._answers(
             asked_inputs(inputs),

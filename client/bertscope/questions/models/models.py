@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from bertscope.v1 import common_pb2, model_pb2
-from bertscope.values import messages, validation
+from bertscope.v1 import model_pb2
+from bertscope.values import messages
 from bertscope.values.display import record
-from bertscope.values.models import Model, model_name, read_model
+from bertscope.values.models import Model, read_model
 from bertscope.values.results import Results
 
 __all__ = ["LoadProgress", "Models"]
@@ -38,34 +38,6 @@ class LoadProgress:
     detail: str
     """The file or step in words, for people."""
     # End of what is generated.
-
-
-def load_model_request(
-    model: str | None,
-    *,
-    source: str,
-    device: str | None,
-    precision: str | None,
-    revision: str | None,
-    runtime: str | None,
-    replace: bool,
-) -> model_pb2.LoadModelRequest:
-    """Returns the request of LoadModel."""
-    number_format = None if precision is None else validation.choice("precision", precision, messages.PRECISIONS)
-    return model_pb2.LoadModelRequest(
-        model_id=validation.text("model_id", model or "").removeprefix("models/"),
-        source=validation.text("source", source),
-        device=validation.text("device", device or ""),
-        precision=number_format or common_pb2.PRECISION_UNSPECIFIED,
-        revision=validation.text("revision", revision or ""),
-        runtime=messages.runtime_of(runtime),
-        replace=validation.flag("replace", replace),
-    )
-
-
-def unload_model_request(model: str | Model) -> model_pb2.UnloadModelRequest:
-    """Returns the request of UnloadModel. The server rejects one without a name."""
-    return model_pb2.UnloadModelRequest(name=model_name("name", model))
 
 
 def read_load_event(message: model_pb2.LoadModelResponse) -> LoadProgress | Model | None:

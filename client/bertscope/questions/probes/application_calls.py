@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.probes.application_requests import apply_probe_request
 from bertscope.questions.probes.applied_probes import AppliedProbe
 from bertscope.questions.probes.kept_probes import KeptProbe
 from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
@@ -18,6 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, UnlabelledText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncProbeApplicationCalls(AsyncManyTexts):
@@ -51,8 +51,13 @@ class AsyncProbeApplicationCalls(AsyncManyTexts):
         rejects is an error, unless `on_rejected` takes its index and the error: then it is left out.
         """
         request = with_probe(
-            apply_probe_request(
-                model=model, top_k=top_k, truncate=truncate, interventions=interventions, reference_texts=reference_texts
+            request_of(
+                representation_probe_application_pb2.ApplyProbeRequest,
+                model=model,
+                top_k=top_k,
+                truncate=truncate,
+                interventions=interventions,
+                reference_texts=reference_texts,
             ),
             probe,
             layers=layers,

@@ -9,7 +9,6 @@ from typing import SupportsIndex
 from bertscope.questions.probes.probe_replies import ProbeAssembler
 from bertscope.questions.probes.probe_requests import with_probe_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_probes_pb2
@@ -17,6 +16,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncProbeCalls(AsyncConnection):
@@ -63,7 +63,8 @@ class AsyncProbeCalls(AsyncConnection):
         MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_probe_texts(
-            train_probe_request(
+            request_of(
+                representation_probes_pb2.TrainProbeRequest,
                 model=model,
                 layers=layers,
                 pooling=pooling,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
 from bertscope.questions.probes.eraser_replies import EraserAssembler
-from bertscope.questions.probes.eraser_requests import train_eraser_request
 from bertscope.questions.probes.erasers import Eraser, EraserMethod
 from bertscope.questions.probes.probe_requests import with_erased_texts
 from bertscope.questions.probes.probes import Pooling, ProbeProgress
@@ -18,6 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncEraserCalls(AsyncConnection):
@@ -58,7 +58,8 @@ class AsyncEraserCalls(AsyncConnection):
         MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_erased_texts(
-            train_eraser_request(
+            request_of(
+                representation_eraser_pb2.TrainEraserRequest,
                 method=method,
                 model=model,
                 layers=layers,

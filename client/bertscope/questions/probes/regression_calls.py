@@ -1,4 +1,5 @@
-"""Calls that train probes of numbers: `train_regression_probe`."""
+# Generated from regression_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that train probes of numbers: `train_regression_probe`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from bertscope.questions.probes.probe_requests import with_valued_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress
 from bertscope.questions.probes.regression import RegressionResult
 from bertscope.questions.probes.regression_replies import RegressionAssembler
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_probes_pb2
@@ -17,6 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ValuedText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncRegressionProbeCalls(AsyncConnection):
@@ -53,7 +54,8 @@ class AsyncRegressionProbeCalls(AsyncConnection):
         `train` unless given, ends training. The other arguments and limits are those of `train_probe`.
         """
         request = with_valued_texts(
-            train_probe_request(
+            request_of(
+                representation_probes_pb2.TrainProbeRequest,
                 model=model,
                 layers=layers,
                 pooling=pooling,

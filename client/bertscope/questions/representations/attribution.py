@@ -13,11 +13,9 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, provenance, read
-from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 from bertscope.values.validation import TextOrPair
@@ -125,24 +123,6 @@ def _rows(found: LogitAttribution) -> Iterator[tuple[str, int | None, int | None
         yield from ((part, layer, None, float(value), math.nan) for layer, value in enumerate(values))
     yield "embeddings", None, None, found.embeddings, math.nan
     yield "head_biases", None, None, found.head_biases, math.nan
-
-
-def attribute_logits_request(
-    *,
-    model: str | Model | None,
-    ablate: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> lens_pb2.AttributeLogitsRequest:
-    """Returns the request of AttributeLogits, without its inputs."""
-    return lens_pb2.AttributeLogitsRequest(
-        model=model_name("model", model),
-        ablate=validation.flag("ablate", ablate),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def asked_attributions(

@@ -13,12 +13,13 @@ from bertscope.questions.attention.relation_requests import relation_message
 from bertscope.v1 import attention_relations_pb2, common_pb2
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SITES
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, text_input
-from bertscope.values.models import Model, model_name
+from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.spans import span
 from bertscope.values.validation import Heads, TextOrPair
 from bertscope.values.vectors import tensor
@@ -120,16 +121,17 @@ def find_contexts_request(
     truncate: bool,
 ) -> contexts_pb2.FindContextsRequest:
     """Returns the request without its texts and directions."""
-    request = contexts_pb2.FindContextsRequest(
-        model=model_name("model", model),
-        best=0 if places is None else validation.positive("places", places),
-        sample=0 if sample is None else validation.positive("sample", sample),
-        seed=validation.uint64("seed", seed),
-        pieces=validation.flag("pieces", pieces),
-        words=validation.texts("words", words),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
+    request = request_of(
+        contexts_pb2.FindContextsRequest,
+        model=model,
+        best=None if places is None else validation.positive("places", places),
+        sample=sample,
+        seed=seed,
+        pieces=pieces,
+        words=words,
+        interventions=interventions,
+        reference_texts=reference_texts,
+        truncate=truncate,
     )
     if heads is not None:
         layers = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in _by_layer("heads", heads).items()]

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.representations.embedding_requests import embed_texts_request
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
@@ -16,6 +15,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import StatePooling
 from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncEmbeddingCalls(AsyncManyTexts):
@@ -45,7 +45,8 @@ class AsyncEmbeddingCalls(AsyncManyTexts):
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
-        request = embed_texts_request(
+        request = request_of(
+            representation_states_pb2.EmbedTextsRequest,
             model=model,
             pooling=pooling,
             normalize=normalize,

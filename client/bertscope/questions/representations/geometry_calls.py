@@ -9,13 +9,13 @@ from functools import partial
 from bertscope.questions.representations.comparison import RepresentationComparison, read_comparison
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import read_geometry
-from bertscope.questions.representations.geometry_requests import compare_representations_request, describe_geometry_request
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncGeometryCalls(AsyncManyTexts):
@@ -50,7 +50,8 @@ class AsyncGeometryCalls(AsyncManyTexts):
         `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
         error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = describe_geometry_request(
+        request = request_of(
+            representation_geometry_pb2.DescribeGeometryRequest,
             model=model,
             layers=layers,
             pieces=pieces,
@@ -96,7 +97,8 @@ class AsyncGeometryCalls(AsyncManyTexts):
         not compared. The states stay on the server, which sends sums over texts. Inputs, `on_progress` and `on_rejected` are as
         in `describe_geometry`.
         """
-        request = compare_representations_request(
+        request = request_of(
+            representation_geometry_pb2.CompareRepresentationsRequest,
             other_model=other_model,
             model=model,
             layers=layers,

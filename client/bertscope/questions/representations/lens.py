@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ from bertscope.errors import InvalidReply
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, Numbers, enum_name, provenance, token, values
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, enum_name, provenance, token, values
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
@@ -177,34 +175,6 @@ class LensTexts(Results[LensText]):
                         row |= {f"probability of {score.token}": score.probability, f"rank of {score.token}": score.rank}
                     rows.append(row)
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-
-
-def read_layers_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    top_k: SupportsIndex | None,
-    candidates: str | Iterable[str] | None,
-    all_pieces: bool,
-    normalisation: LensNormalisation | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> lens_pb2.ReadLayersRequest:
-    """Returns the request of ReadLayers, without its inputs."""
-    words = None if candidates is None else validation.not_empty("candidates", validation.texts("candidates", candidates))
-    chosen = None if normalisation is None else validation.choice("normalisation", normalisation, NORMALISATIONS)
-    return lens_pb2.ReadLayersRequest(
-        model=model_name("model", model),
-        layers=validation.uint32s("layers", layers),
-        top_k=None if top_k is None else validation.uint32("top_k", top_k),
-        candidates=words,
-        all_pieces=validation.flag("all_pieces", all_pieces),
-        normalisation=chosen or lens_pb2.LENS_NORMALISATION_UNSPECIFIED,
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def asked_readings(texts: ToRead | Iterable[ToRead]) -> Asked[lens_pb2.LensInput]:

@@ -1,4 +1,4 @@
-"""Calls that read predictions between layers and take them apart: `read_layers`, `attribute_logits`."""
+"""Calls that read predictions between layers: `read_layers`."""
 
 from __future__ import annotations
 
@@ -8,27 +8,18 @@ from functools import partial
 from itertools import islice
 from typing import SupportsIndex
 
-from bertscope.questions.representations.attribution import (
-    Answers,
-    LogitAttributions,
-    asked_attributions,
-    attribute_logits_request,
-    read_attributions,
-    text_of_attributed,
-)
 from bertscope.questions.representations.lens import (
     LensText,
     LensTexts,
     ToRead,
     asked_readings,
-    read_layers_request,
     read_lens_texts,
     text_of_input,
 )
 from bertscope.questions.representations.lens_requests import TEXTS, Rejected, merged, requests_with
 from bertscope.questions.representations.tuned_lens import TunedLens
 from bertscope.rpc.async_many_texts import AsyncManyTexts
-from bertscope.rpc.async_streams import collected, whole
+from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
@@ -36,11 +27,11 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Asked, Numbers, with_items
 from bertscope.values.models import Model
-from bertscope.values.validation import TextOrPair
+from bertscope.values.requests import request_of
 
 
 class AsyncLensCalls(AsyncManyTexts):
-    """The methods of `AsyncClient` that read predictions between layers and take them apart."""
+    """The methods of `AsyncClient` that read predictions between layers."""
 
     def read_layers_stream(
         self,
@@ -77,7 +68,8 @@ class AsyncLensCalls(AsyncManyTexts):
 
         The calls begin when the first answer is requested. Closing the generator cancels running ones.
         """
-        request = read_layers_request(
+        request = request_of(
+            ReadLayersRequest,
             model=model,
             layers=layers,
             top_k=top_k,
@@ -134,41 +126,3 @@ class AsyncLensCalls(AsyncManyTexts):
                     found[number].append(answer)
             for number in left:
                 yield merged(found[number])
-
-    async def attribute_logits(
-        self,
-        texts: TextOrPair | Iterable[TextOrPair],
-        answers: Answers | Iterable[Answers],
-        *,
-        mask: SupportsIndex | None = None,
-        ablate: bool = False,
-        model: str | Model | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> LogitAttributions:
-        """Attributes the difference of two answers' logits at a mask to heads, feed-forward blocks, biases and the embeddings.
-
-        `answers` is a tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
-        vocabulary. Texts have one mask, or `mask` is the number of theirs, from 0. The terms sum to the difference: layer
-        normalisations are frozen at the statistics that they had, and the masked-LM head's activation at its factor. A term is
-        what a part adds at the mask itself. With `ablate`, also how much the difference falls when each head is zeroed; that
-        runs a text once for each head.
-
-        One answer for each text, in order; `timeout` and `on_rejected` are as in `read_layers`.
-        """
-        request = attribute_logits_request(
-            model=model, ablate=ablate, interventions=interventions, reference_texts=reference_texts, truncate=truncate
-        )
-        stream = self._answers(
-            asked_attributions(texts, answers, mask),
-            partial(with_items, request, "inputs"),
-            representation_lens_pb2.AttributeLogitsResponse,
-            read_attributions,
-            timeout,
-            pace=self._pace(text_of_attributed, request.reference_texts, timeout),
-            on_rejected=on_rejected,
-        )
-        return await collected(stream, LogitAttributions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,9 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
-from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import StatePooling, StateQuantity, StateUnit
 from bertscope.values.display import record
 from bertscope.values.messages import (
-    DATA_TYPES,
-    Numbers,
     enum_name,
     provenance,
     texts_of,
@@ -30,7 +26,6 @@ from bertscope.values.messages import (
     values,
     with_items,
 )
-from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
 
 __all__ = ["HiddenStates", "StatesInput"]
@@ -124,40 +119,6 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
             pooling=enum_name(states_pb2.StatePooling, header.pooling, POOLING) if header.pooling else "",
             quantity=enum_name(states_pb2.StateQuantity, header.quantity, QUANTITY),
         )
-
-
-def extract_hidden_states_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    unit: str,
-    pooling: str | None,
-    quantity: str = "hidden",
-    dtype: str,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> ExtractHiddenStatesRequest:
-    """Returns the request of ExtractHiddenStates, without its inputs."""
-    return ExtractHiddenStatesRequest(
-        model=model_name("model", model),
-        layers=validation.uint32s("layers", layers),
-        unit=validation.choice("unit", unit, UNITS),
-        pooling=_pooling(unit, pooling),
-        quantity=validation.choice("quantity", quantity, QUANTITIES),
-        dtype=validation.choice("dtype", dtype, DATA_TYPES),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
-
-
-def _pooling(unit: str, pooling: str | None) -> states_pb2.StatePooling.ValueType:
-    """Returns the pooling: the mean unless set, unspecified for pieces."""
-    if pooling is None:
-        return states_pb2.STATE_POOLING_UNSPECIFIED if unit == "piece" else states_pb2.STATE_POOLING_MEAN
-    found: states_pb2.StatePooling.ValueType = validation.choice("pooling", pooling, POOLINGS)
-    return found
 
 
 def with_texts(request: ExtractHiddenStatesRequest, texts: Sequence[lens_pb2.LensInput]) -> ExtractHiddenStatesRequest:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
-from bertscope.questions.representations.tuned_lens_requests import train_lens_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_tuned_lens_pb2
@@ -15,6 +14,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 
@@ -54,7 +54,8 @@ class AsyncTunedLensCalls(AsyncConnection):
         (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
         request = with_lens_texts(
-            train_lens_request(
+            request_of(
+                representation_tuned_lens_pb2.TrainLensRequest,
                 model=model,
                 layers=layers,
                 mask_rate=mask_rate,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
-from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
+from bertscope.questions.scores.replies import Assembly, read_sections
 from bertscope.questions.scores.texts import ScoredText, ScoredTexts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
@@ -16,6 +16,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
 from bertscope.values.messages import with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 
 
 class AsyncScoreCalls(AsyncManyTexts):
@@ -48,7 +49,8 @@ class AsyncScoreCalls(AsyncManyTexts):
 
         The calls begin when the first score is requested. Closing the generator cancels running ones.
         """
-        request = score_texts_request(
+        request = request_of(
+            cloze_scores_pb2.ScoreTextsRequest,
             model=model,
             scoring=scoring,
             pieces=pieces,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,33 +13,10 @@ from bertscope.questions.scores.texts import ScoredPiece, ScoredText
 from bertscope.rpc.sections import SectionAssembly
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2
-from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Scoring
 from bertscope.values.lazy import made
-from bertscope.values.messages import SCORINGS, enum_name, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import enum_name, provenance
 from bertscope.values.results import Provenance
-
-
-def score_texts_request(
-    *,
-    model: str | Model | None,
-    scoring: str,
-    pieces: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> scores_pb2.ScoreTextsRequest:
-    """Returns the request of ScoreTexts, without its texts."""
-    return scores_pb2.ScoreTextsRequest(
-        model=model_name("model", model),
-        scoring=validation.choice("scoring", scoring, SCORINGS),
-        pieces=validation.flag("pieces", pieces),
-        **intervention_fields(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 @dataclass(frozen=True)
