@@ -19,6 +19,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -47,6 +49,8 @@ __all__ = [
 
 CLIENT_SIDE = "CLIENT_SIDE"
 """The reason of errors made by the client: it rejected an argument, or replies are inconsistent."""
+
+PACKAGE = Path(__file__).parent
 
 REQUEST_ID = "x-request-id"
 """Key of the metadata with the id under which a server logs a call."""
@@ -87,6 +91,8 @@ class BertscopeError(Exception):
     answered: int | None = None
     """Index, in the list given, of the first text without an answer, of such a method: ask for the rest from there, and merge
     both; None of others."""
+    grpc_error: grpc.RpcError | None = None
+    """gRPC's error, with its own traceback; None for an error that the client made."""
 
     def __init__(
         self,
@@ -111,6 +117,13 @@ class BertscopeError(Exception):
     def __str__(self) -> str:
         message = self.message or self.code.name.replace("_", " ").lower()
         return " ".join(_with_fields(message, self.field_violations).split())
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns the lines that a notebook shows (IPython's own protocol): the caller's frames and the message, without the
+        frames inside of this package."""
+        frames = [frame for frame in extract_tb(self.__traceback__) if PACKAGE not in Path(frame.filename).parents]
+        places = [f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}" for frame in frames[1:] or frames]
+        return [*places, f"{type(self).__name__}: {self}"]
 
 
 class InvalidArgument(BertscopeError, ValueError):
@@ -207,6 +220,7 @@ def from_call(call: grpc.RpcError, timeout: float | None = None, advice: Callabl
     failed = cast(grpc.Call, call)  # An RpcError of a call is also a Call.
     code = failed.code()
     error = STATUS_TO_ERROR.get(code, InternalError)(failed.details() or "", code=code, request_id=_request_id(failed))
+    error.grpc_error = call
     # Details that can't be parsed, or that contradict the call, must not hide the call's own failure.
     with suppress(ValueError, DecodeError):
         status = rpc_status.from_call(failed)

@@ -30,7 +30,7 @@ class Connection:
         target: str | None = None,
         *,
         token: Token | None = None,
-        tls: Tls | None = None,
+        tls: Tls | bool | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         insecure_token: bool = False,
         propagate: Propagate | None = None,
@@ -42,9 +42,9 @@ class Connection:
 
         `target` is "host:port" or any other gRPC name; several "host:port" with commas between share the calls. Without it
         the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051.
-        `token` says who calls, a string or a function that gives the one that
-        is valid now; `tls` encrypts (`bertscope.Tls(ca="ca.pem")`), or `credentials`, made with gRPC, do. A token goes to
-        another machine only encrypted, unless `insecure_token` allows it (where a sidecar encrypts, for one).
+        `token` says who calls, a string or a function that gives the one that is valid now; `tls` encrypts (True, or
+        `bertscope.Tls(ca="ca.pem")`), or `credentials`, made with gRPC, do. A token goes to another machine only encrypted,
+        unless `insecure_token` allows it (where a sidecar encrypts, for one).
         `propagate` writes the headers of the caller's trace (`opentelemetry.propagate.inject`), so that the server's spans
         belong to it. `retries` says how often what only reads is tried again, a `Retries` or a number of further attempts (0:
         never). `options` are gRPC channel arguments and win over ours.
@@ -52,7 +52,7 @@ class Connection:
         """
         self._retries = Retries.of(retries)
         self._limit = Limit()
-        encrypted = tls is not None or credentials is not None
+        encrypted = bool(tls) or credentials is not None
         found = Target.of(target, encrypted=encrypted)
         security = ChannelSecurity.of(found.name, token, tls, credentials, insecure_token=insecure_token)
         ours = channel_options(options, self._retries, security.options, shared=found.shared)

@@ -39,7 +39,7 @@ class ModelCalls(Connection):
         self,
         model: str | None = None,
         *,
-        source: str,
+        source: str | None = None,
         device: str | None = None,
         precision: Precision | None = None,
         revision: str | None = None,
@@ -50,11 +50,12 @@ class ModelCalls(Connection):
     ) -> Model:
         """Loads a model and waits until it is ready; `on_progress` gets the progress.
 
-        `model` is the id that it gets, the last part of the source unless set. `source` is a hub id, or a folder or .onnx
-        file on the server; `device` "auto", "cpu", "cuda:N" or "mps"; `precision` "fp32", "tf32", "bf16" or "fp16";
-        `revision` a branch, tag or commit of a hub id; `runtime` "torch", "onnx" or "auto", the one that a short measurement
-        finds faster. With `replace`, a model that has the id answers until the new one is ready and takes its place; calls
-        that run then finish on the old weights. An exception in `on_progress`, or Ctrl-C, abandons the load.
+        `source` is a hub id, or a folder or .onnx file on the server, and `model` the id that it gets, the last part of the
+        source unless set; a `model` alone is the source: `load_model("google-bert/bert-base-uncased")`. `device` is "auto",
+        "cpu", "cuda:N" or "mps"; `precision` "fp32", "tf32", "bf16" or "fp16"; `revision` a branch, tag or commit of a hub id;
+        `runtime` "torch", "onnx" or "auto", the one that a short measurement finds faster. With `replace`, a model that has the
+        id answers until the new one is ready and takes its place; calls that run then finish on the old weights. An exception
+        in `on_progress`, or Ctrl-C, abandons the load.
         Raises AlreadyExists for an id in use, unless `replace` is set, and FailedPrecondition for a source that cannot be
         loaded; the model that was to be replaced then serves on.
         """
@@ -74,7 +75,7 @@ class ModelCalls(Connection):
         self,
         model: str | None = None,
         *,
-        source: str,
+        source: str | None = None,
         device: str | None = None,
         precision: Precision | None = None,
         revision: str | None = None,
@@ -86,8 +87,8 @@ class ModelCalls(Connection):
         load."""
         request = request_of(
             model_pb2.LoadModelRequest,
-            model_id=model,
-            source=source,
+            model_id=None if source is None else model,
+            source=model if source is None else source,
             device=device,
             precision=precision,
             revision=revision,

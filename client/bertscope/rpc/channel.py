@@ -116,7 +116,8 @@ class Failures:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, grpc.RpcError):
-            raise failed(from_call(error, self._seconds, self._target.advice)) from error
+            # gRPC's own traceback says nothing to a caller; `grpc_error` has it.
+            raise failed(from_call(error, self._seconds, self._target.advice)) from None
 
 
 class Methods:

@@ -74,16 +74,17 @@ class ChannelSecurity:
         cls,
         target: str,
         token: Token | None,
-        tls: Tls | None,
+        tls: Tls | bool | None,
         credentials: grpc.ChannelCredentials | None,
         *,
         insecure_token: bool,
     ) -> Self:
         """Returns the security of a client. Raises InvalidArgument for contradictory arguments, and for a token that would
         travel in clear text without permission, OSError for a file that can't be read."""
-        if tls is not None and credentials is not None:
+        if tls and credentials is not None:
             raise invalid_argument("tls", "and credentials exclude each other: give one")
-        if tls is not None:
+        if tls:
+            tls = Tls() if tls is True else tls
             return cls(tls.channel_credentials(), tls.channel_options(), token)
         if token is None or credentials is not None or insecure_token:
             return cls(credentials, {}, token)

@@ -141,7 +141,7 @@ class Extractions(Generic[Tensors]):
             try:
                 self._now.resume(error)
             except BertscopeError as final:
-                raise located(final, numbers) from final.__cause__
+                raise located(final, numbers) from None
             return 0.0
         if not self._now.asked:
             raise error  # No text was asked about: there is none to leave out.

@@ -209,7 +209,7 @@ class Parts(Generic[Item]):
             failures, seconds = part.failures + 1, error.retry_after
             logger.info("the server is overloaded (%s); failure %d, tries again in %.2g s", error.reason, failures, seconds)
             return [Part(part.start, part.items, part.failures + 1)], error.retry_after
-        raise located(error, self._numbers_of(part))
+        raise located(error, self._numbers_of(part)) from None
 
     def _numbers_of(self, part: Part[Item]) -> Sequence[int]:
         return part.numbers if self._numbers is None else self._numbers[part.start : part.start + len(part.items)]
