@@ -1,17 +1,15 @@
-"""Calls a server's rpcs by the documents of agents: JSON in, a document out, with progress."""
+"""Calls a server's rpcs for agents: a request in, a document out, with progress."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from bertscope.errors import InvalidArgument
 from bertscope.rpc.async_connection import AsyncConnection
-from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 
 from bertscope_workbench.agents import replies
@@ -25,15 +23,6 @@ PROGRESS_SECONDS = 5.0
 
 Report = Callable[[float, float | None, str], Awaitable[None]]
 """Takes what is done, what there is in all, and a line."""
-
-
-def request(operation: Operation, arguments: Mapping[str, Any]) -> Message:
-    """Returns the request. Raises InvalidArgument for arguments that are none of its fields, or of another type."""
-    try:
-        return ParseDict(dict(arguments), operation.request())
-    except (ParseError, OverflowError) as error:  # JSON's 1e400 is an infinite number, which no integer can hold
-        line = str(error).partition("\n")[0]
-        raise InvalidArgument(f"{line}; `describe` tells the fields of {operation.name}", reason="CLIENT_SIDE") from error
 
 
 class Calls(AsyncConnection):

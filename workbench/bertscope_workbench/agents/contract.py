@@ -17,6 +17,22 @@ from google.protobuf.message_factory import GetMessageClass
 
 Schema = dict[str, Any]
 
+USUAL = (
+    "list_models",
+    "fill_mask",
+    "score_texts",
+    "compare_texts",
+    "query_facts",
+    "classify",
+    "embed_texts",
+    "attribute_words",
+    "attribute_logits",
+    "read_layers",
+    "describe_attention",
+    "sweep_heads",
+)
+"""The operations of usual tasks: all that an agent sees at first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -102,7 +118,7 @@ def operations() -> Mapping[str, Operation]:
 
 def chosen(names: str) -> Sequence[Operation]:
     """Returns the operations that `names` chooses: "all"; "read", those that change nothing and take no device for themselves;
-    or names and patterns with commas between ("fill_mask,sweep_*").
+    "usual", a dozen of them; or names and patterns with commas between ("fill_mask,sweep_*").
 
     Raises ValueError for a part that chooses none.
     """
@@ -110,14 +126,16 @@ def chosen(names: str) -> Sequence[Operation]:
     for part in filter(None, (part.strip() for part in names.split(","))):
         some = [each for each in operations().values() if _is_chosen(each, part)]
         if not some:
-            raise ValueError(f"no tool is called {part!r}; use all, read, or names such as fill_mask and sweep_*")
+            raise ValueError(f"no tool is called {part!r}; use usual, read, all, or names such as fill_mask and sweep_*")
         found |= {each.name: each for each in some}
     if not found:
-        raise ValueError("no tool is chosen; use all, read, or names such as fill_mask and sweep_*")
+        raise ValueError("no tool is chosen; use usual, read, all, or names such as fill_mask and sweep_*")
     return [each for each in operations().values() if each.name in found]
 
 
 def _is_chosen(operation: Operation, part: str) -> bool:
     if part == "read":
         return operation.reads and operation.work != "whole_device"
+    if part == "usual":
+        return operation.name in USUAL
     return part == "all" or fnmatchcase(operation.name, part)

@@ -53,6 +53,10 @@ class Results:
                     each.unlink()
         return str(path)
 
+    def names(self) -> list[str]:
+        """Returns the names of the results that are kept, the oldest first."""
+        return [*self._names]
+
     def read(self, result: str, pointer: str) -> Any:
         """Returns the part of a result that a JSON Pointer names. Raises InvalidArgument for another one."""
         name = Path(result).name

@@ -12,21 +12,28 @@ from bertscope._version import __version__
 from bertscope.errors import invalid_argument
 from mcp import types
 from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 
-from bertscope_workbench.agents import budget, contract, tools
-from bertscope_workbench.agents.calls import Calls, request
+from bertscope_workbench.agents import budget, contract, finding, prompts, tools
+from bertscope_workbench.agents.arguments import request
+from bertscope_workbench.agents.calls import Calls
 from bertscope_workbench.agents.contract import Operation, operations
 from bertscope_workbench.agents.results import Results
 
 INSTRUCTIONS = """bertscope answers questions about BERT-family language models that a server hosts at {target}: what they
 predict in place of [MASK], what they know, which layers and heads matter, what can be removed. Layers and heads count from 0.
-A tool is an rpc; leave `model` out for the server's default model (list_models names all). Answers are cut to {budget:,}
-characters: an array is shown by its shape and its extremes, [index, ..., value], a long list by some entries. `cut` says what
-is missing, `full_result` is the file with all of it (in {folder}), and `read_result` reads parts of it. `describe` tells all
-fields of a tool. Does a model know something, and by which heads? fill_mask or query_facts says what it predicts,
-attribute_logits what each head adds to that prediction, sweep_heads (objective: cloze) what is lost without each head, and
-fill_mask with `interventions` what is predicted without some of them.
+A tool is an rpc, and {more}. Leave `model` out for the server's default model (list_models names all). A text may stand for a
+message of one, `interventions` change heads while the model runs, `siteInterventions` other places (type SiteIntervention),
+`referenceTexts` are what means are taken over, `truncate` cuts long texts. Answers are cut to {budget:,} characters: an array
+is shown by its shape and its extremes, [index, ..., value], a long list by some entries. `cut` says what is missing,
+`full_result` is the file with all of it (in {folder}), and `read_result` reads parts of it. `describe` tells all fields of a
+tool. Does a model know something, and by which heads? fill_mask or query_facts says what it predicts, attribute_logits what
+each head adds to that prediction, sweep_heads (objective: cloze) what is lost without each head, and fill_mask with
+`interventions` what is predicted without some of them.
 """
+MORE = "search_tools finds {more} more, which call_tool calls"
+MODELS, ALL_TOOLS, RESULTS = "bertscope://models", "bertscope://tools", "bertscope://results/"
+JSON = "application/json"
 SHOWN_ENTRIES = 200
 """How many entries of a list read_result shows unless it is asked for another number."""
 
@@ -34,14 +41,24 @@ SHOWN_ENTRIES = 200
 class Tools:
     """The tools of one bertscope server."""
 
-    def __init__(self, calls: Calls, chosen: Sequence[Operation], results: Results, most: int) -> None:
-        """Takes the operations that agents may call; answers are cut to `most` characters."""
+    def __init__(
+        self, calls: Calls, chosen: Sequence[Operation], results: Results, most: int, listed: Sequence[Operation] | None = None
+    ) -> None:
+        """Takes the operations that agents may call, and those of them that are `listed`: all unless given. Answers are cut to
+        `most` characters."""
         self._calls, self._results, self._budget = calls, results, most
         self._chosen = {each.name: each for each in chosen}
+        self._listed = list(chosen if listed is None else listed)
+
+    @property
+    def more(self) -> int:
+        """The number of tools that are found by a search alone."""
+        return len(self._chosen) - len(self._listed)
 
     async def list(self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Answers tools/list."""
-        return types.ListToolsResult(tools=[*tools.HELPERS, *map(tools.tool, self._chosen.values())])
+        finders = tools.FINDERS if self.more else ()
+        return types.ListToolsResult(tools=[*finders, *tools.HELPERS, *map(tools.tool, self._listed)])
 
     async def call(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         """Answers tools/call. An error of the call is an answer, which says what to do."""
@@ -51,14 +68,48 @@ class Tools:
                 return _said(self._describe(arguments))
             if params.name == tools.READ_RESULT:
                 return _said(await asyncio.to_thread(self._read, arguments))
-            operation = self._operation(params.name)
-            document = await self._calls.ask(operation, request(operation, arguments), context.session.report_progress)
+            if params.name == tools.SEARCH:
+                return _said({"tools": finding.search(str(arguments.get("query", "")), self._chosen.values())})
+            name, given = params.name, arguments
+            if name == tools.CALL:
+                name, given = str(arguments.get("name", "")), arguments.get("arguments") or {}
+            operation = self._operation(name)
+            document = await self._calls.ask(operation, request(operation, given), context.session.report_progress)
             return _said(await asyncio.to_thread(self._cut, operation.name, document))
         except BertscopeError as error:
             return types.CallToolResult(content=[_text(failure(error))], is_error=True)
         except OSError as error:
             wrong = invalid_argument("results", f"{error.filename or self._results.folder}: {error.strerror}")
             return types.CallToolResult(content=[_text(failure(wrong))], is_error=True)
+
+    async def resources(
+        self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """Answers resources/list: the models, all tools, and the full results of this process."""
+        found = [
+            types.Resource(uri=MODELS, name="models", description="The models of the server", mime_type=JSON),
+            types.Resource(uri=ALL_TOOLS, name="tools", description="All tools, a line each", mime_type=JSON),
+        ]
+        found += [types.Resource(uri=RESULTS + name, name=name, mime_type=JSON) for name in self._results.names()]
+        return types.ListResourcesResult(resources=found)
+
+    async def resource(
+        self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Answers resources/read, within the budget of an answer. Raises MCPError for one that is not there."""
+        uri = str(params.uri)
+        try:
+            if uri == MODELS:
+                asked = operations()["list_models"]
+                found = await self._calls.ask(asked, asked.request(), context.session.report_progress)
+            elif uri == ALL_TOOLS:
+                found = {"tools": [finding.line(each) for each in self._chosen.values()]}
+            else:
+                found = await asyncio.to_thread(self._results.read, uri.removeprefix(RESULTS), "")
+        except BertscopeError as error:
+            raise MCPError(types.INVALID_PARAMS, f"{uri}: {error}") from None
+        text = budget.text(budget.reduced(found, self._budget).answer)
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
     def _operation(self, name: str) -> Operation:
         if name in self._chosen:
@@ -110,10 +161,27 @@ def make_server(served: Tools, *, target: str, folder: str, most: int) -> Server
         "bertscope",
         version=__version__,
         title="bertscope",
-        instructions=INSTRUCTIONS.format(target=target, folder=folder, budget=most),
+        instructions=INSTRUCTIONS.format(
+            target=target, folder=folder, budget=most, more=MORE.format(more=served.more) if served.more else "all are listed"
+        ),
         on_list_tools=served.list,
         on_call_tool=served.call,
+        on_list_prompts=_prompts,
+        on_get_prompt=_prompt,
+        on_list_resources=served.resources,
+        on_read_resource=served.resource,
     )
+
+
+async def _prompts(_: ServerRequestContext[Any], __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    return types.ListPromptsResult(prompts=prompts.prompts())
+
+
+async def _prompt(_: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    try:
+        return prompts.prompt(params.name, params.arguments or {})
+    except BertscopeError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
 def failure(error: BertscopeError) -> dict[str, Any]:

@@ -10,22 +10,61 @@ from typing import Any
 
 from mcp import types
 
+from bertscope_workbench.agents.arguments import HOLDERS
 from bertscope_workbench.agents.contract import Operation, Schema, schemas
 
-SCHEMA_CHARACTERS = 1500
+SCHEMA_CHARACTERS = 1000
 """The longest schema of a request in a list of tools, unless the request's own fields take most of it. Messages that do not fit
 are named, and told by `describe`."""
 
-HELD_CHARACTERS = 1000
+HELD_CHARACTERS = 500
 """So much of the messages that a request holds is shown, however long the request is."""
 
-DESCRIPTION_CHARACTERS = 350
-FIELD_CHARACTERS = 120
+DESCRIPTION_CHARACTERS = 250
+FIELD_CHARACTERS = 90
 LEFT_OUT = {"pattern", "format", "contentEncoding", "x-bertscope-range", "x-bertscope-default"}
 MOST_UINT32 = 2**32 - 1
+SHARED: Schema = {
+    "model": {"type": "string"},
+    "interventions": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Changes of heads: {layer, heads: [numbers], mode: zero|uniform|mean|scale, scale}.",
+    },
+    "siteInterventions": {"type": "array", "items": {"type": "object"}},
+    "referenceTexts": {"type": "array", "items": {"type": "string"}},
+    "truncate": {"type": "boolean"},
+}
+"""Fields of most requests, in short: the server's instructions tell them once."""
+
+A_TEXT = {"description": "A text; [text, second text] for a pair."}
 SENTENCE = re.compile(r"(?<=\.)\s+")
 
-DESCRIBE, READ_RESULT = "describe", "read_result"
+SEARCH, CALL, DESCRIBE, READ_RESULT = "search_tools", "call_tool", "describe", "read_result"
+
+FINDERS = (
+    types.Tool(
+        name=SEARCH,
+        description="Finds further tools by what they are for. Call them with `call_tool`.",
+        input_schema={
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "A few words: activation patching, probes, entities."}},
+            "required": ["query"],
+        },
+        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    ),
+    types.Tool(
+        name=CALL,
+        description="Calls a tool that `search_tools` found and `describe` told the arguments of.",
+        input_schema={
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+            "required": ["name", "arguments"],
+        },
+        annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    ),
+)
+"""Tools that lead to those which are not listed."""
 
 HELPERS = (
     types.Tool(
@@ -102,6 +141,7 @@ def shortened(text: str, most: int) -> str:
 def input_schema(name: str, most: int = SCHEMA_CHARACTERS) -> Schema:
     """Returns the schema of a request, with the messages that it holds as far as they fit, the nearest first."""
     root = _short(schemas()[name])
+    root["properties"] = {field: SHARED.get(field, schema) for field, schema in root.get("properties", {}).items()}
     definitions: dict[str, Schema] = {}
     size, waiting, named = _size(root), deque(_references(root)), set()
     most = max(most, size + HELD_CHARACTERS)
@@ -110,7 +150,9 @@ def input_schema(name: str, most: int = SCHEMA_CHARACTERS) -> Schema:
         if each in definitions or each in named:
             continue
         short = _short(schemas()[each])
-        if "enum" in short or size + _size(short) > most:  # the names of an enum are told where it is used
+        if (
+            "enum" in short or _stands_for_text(short) or size + _size(short) > most
+        ):  # the names of an enum are told where it is used
             named.add(each)
             continue
         definitions[each] = short
@@ -159,14 +201,24 @@ def _resolved(schema: Any, definitions: dict[str, Schema]) -> Any:
     if name in definitions:
         return {"$ref": f"#/$defs/{name}", **rest}
     said = rest.pop("description", "")
-    if names := schemas()[name].get("enum"):
+    whole = schemas()[name]
+    if names := whole.get("enum"):
         return {"type": "string", **({"description": said} if said else {}), "enum": _meant(names), **rest}
-    return {"type": "object", "description": " ".join(filter(None, (said, f"Type {name}: see `{DESCRIBE}`."))), **rest}
+    if whole.get("properties", {}).keys() == {"text", "textPair"}:
+        return {**A_TEXT, **rest}
+    kind = {} if _stands_for_text(whole) else {"type": "object"}
+    return {**kind, "description": " ".join(filter(None, (said, f"Type {name}: see `{DESCRIBE}`."))), **rest}
 
 
 def _meant(names: list[str]) -> list[str]:
-    """Returns the names of an enum without the one that says nothing, which a field that is left out has."""
-    return [name for name in names if not name.endswith("_UNSPECIFIED")]
+    """Returns the short names of an enum ("zero" for MODE_ZERO), without the one of a field that is left out."""
+    prefix = next((name.removesuffix("UNSPECIFIED") for name in names if name.endswith("_UNSPECIFIED")), "")
+    return [name.removeprefix(prefix).lower() for name in names if not name.endswith("_UNSPECIFIED")]
+
+
+def _stands_for_text(schema: Schema) -> bool:
+    """Returns whether agents may write a text alone in the place of a message."""
+    return any(name in schema.get("properties", {}) for name in HOLDERS)
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -14,6 +14,7 @@ from bertscope_workbench.agents.server import Tools, make_server
 from google.protobuf.json_format import MessageToDict
 from jsonschema import Draft202012Validator
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.support.harness import held
 from tests.support.patience import granted, wait_until
@@ -219,3 +220,37 @@ def test_a_tool_that_is_not_offered(lab, tmp_path):
     is_error, document = asyncio.run(work())
     assert is_error
     assert "--tools all" in document["error"]["message"]
+
+
+def test_an_agent_finds_what_is_not_listed(lab, tmp_path):
+    async def work():
+        async with Calls(lab.target) as calls:
+            served = Tools(calls, chosen("read"), Results.of(tmp_path), 16_000, chosen("usual"))
+            async with Client(make_server(served, target=lab.target, folder=str(tmp_path), most=16_000)) as client:
+                names = [each.name for each in (await client.list_tools()).tools]
+                found = await asked(client, "search_tools", {"query": "hidden states of texts"})
+                given = {"texts": ["a text"], "layers": [1], "pooling": "mean", "unit": "text"}
+                states = await asked(client, "call_tool", {"name": "extract_hidden_states", "arguments": given})
+                wrong = await asked(client, "call_tool", {"name": "load_model", "arguments": {}})
+                task = await client.get_prompt("what_does_it_know", {"text": "a [MASK]", "answer": "b"})
+                with pytest.raises(MCPError, match="answer: is missing"):
+                    await client.get_prompt("what_does_it_know", {"text": "a [MASK]"})
+                models = await client.read_resource("bertscope://models")
+                every = await client.read_resource("bertscope://tools")
+                with pytest.raises(MCPError, match="no result of this process"):
+                    await client.read_resource("bertscope://results/none.json")
+                prompts = (await client.list_prompts()).prompts
+                return names, found, states, wrong, task, models, every, prompts
+
+    names, found, states, wrong, task, models, every, prompts = asyncio.run(work())
+    assert len(names) == 16
+    assert {"search_tools", "call_tool", "describe", "fill_mask"} <= set(names)
+    assert "extract_hidden_states" not in names
+    assert "extract_hidden_states" in [each["tool"] for each in found[1]["tools"]]
+    assert not states[0]
+    assert wrong[0]
+    assert "--tools all" in wrong[1]["error"]["message"]
+    assert "`a [MASK]`" in task.messages[0].content.text
+    assert json.loads(models.contents[0].text)["models"][0]["name"] == "models/bert"
+    assert len(json.loads(every.contents[0].text)["tools"]) == len(chosen("read"))
+    assert len(prompts) == 5

@@ -9,7 +9,8 @@ import pytest
 from bertscope.errors import InvalidArgument, InvalidReply, ResourceExhausted
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2, representation_lens_pb2
 from bertscope_workbench.agents import budget, replies
-from bertscope_workbench.agents.calls import Told, request
+from bertscope_workbench.agents.arguments import request
+from bertscope_workbench.agents.calls import Told
 from bertscope_workbench.agents.contract import operations
 from bertscope_workbench.agents.results import KEPT, Results
 from bertscope_workbench.agents.server import failure
@@ -137,8 +138,6 @@ def test_files_of_another_process_stay(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"text": ["a"]},
-        {"texts": "a"},
         {"topK": "many"},
         {"decoding": "MASK_DECODING_NONE"},
         {"topK": -1},

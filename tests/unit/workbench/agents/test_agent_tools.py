@@ -1,17 +1,16 @@
 """Tools of agents are the contract's rpcs, with its comments, its ranges and its policies."""
 
-import json
-
 import pytest
 from bertscope_service.contract import METHODS, Role, Work
-from bertscope_workbench.agents import tools
-from bertscope_workbench.agents.contract import chosen, operations
+from bertscope_workbench.agents import finding, tools
+from bertscope_workbench.agents.contract import USUAL, chosen, operations
+from bertscope_workbench.agents.server import INSTRUCTIONS
 from jsonschema import Draft202012Validator
 
 each_operation = pytest.mark.parametrize("operation", operations().values(), ids=list(operations()))
 BY_PATH = {method.path: method for method in METHODS.values()}
-MOST_CHARACTERS = 110_000
-"""The list of the usual tools: about 25,000 tokens."""
+MOST_CHARACTERS = 24_000
+"""What an agent reads before its first question: 6,000 tokens of some four characters."""
 
 
 @pytest.mark.slow
@@ -21,7 +20,8 @@ def test_a_tool(operation):
     Draft202012Validator.check_schema(tool.input_schema)
     assert tool.input_schema["type"] == "object"
     assert set(tool.input_schema["properties"]) == {field.json_name for field in method.request.DESCRIPTOR.fields}
-    assert all(field.get("description") for field in tool.input_schema["properties"].values() if "$ref" not in field)
+    told = {name: field for name, field in tool.input_schema["properties"].items() if name not in tools.SHARED}
+    assert all(field.get("description") for field in told.values() if "$ref" not in field)
     assert set(tools._references(tool.input_schema)) <= set(tool.input_schema.get("$defs", ()))
     assert tool.description
     assert tool.annotations.read_only_hint == (method.role is not Role.ADMIN)
@@ -35,10 +35,12 @@ def test_a_tool(operation):
 
 
 def test_the_usual_tools_fit_a_context():
-    listed = [*tools.HELPERS, *map(tools.tool, chosen("read"))]
-    assert (
-        len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed])) < MOST_CHARACTERS
-    )
+    usual = chosen("usual")
+    assert {each.name for each in usual} == set(USUAL)
+    listed = [*tools.FINDERS, *tools.HELPERS, *map(tools.tool, usual)]
+    written = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in listed]
+    assert sum(map(len, [INSTRUCTIONS, *written])) < MOST_CHARACTERS
+    assert all(f"`{field}`" in INSTRUCTIONS for field in tools.SHARED)
 
 
 def test_tools_are_chosen_by_policy_and_by_name():
@@ -48,5 +50,36 @@ def test_tools_are_chosen_by_policy_and_by_name():
     assert {each.name for each in chosen("all")} - {each.name for each in read} >= {"load_model", "benchmark_models"}
     assert [each.name for each in chosen("sweep_*, fill_mask")] == ["sweep_heads", "sweep_sites", "fill_mask"]
     for wrong in ("fil_mask", "", ","):
-        with pytest.raises(ValueError, match="use all, read, or names"):
+        with pytest.raises(ValueError, match="use usual, read, all, or names"):
             chosen(wrong)
+
+
+def test_the_nearest_messages_are_shown_and_names_of_enums_always():
+    fill = tools.tool(operations()["fill_mask"]).input_schema
+    assert fill["properties"]["decoding"]["enum"] == ["independent", "left_to_right", "confidence_first", "beam"]
+    sweep = tools.tool(operations()["sweep_heads"]).input_schema
+    assert sweep["properties"]["sets"]["items"] == {"$ref": "#/$defs/HeadSet"}
+    assert sweep["$defs"]["HeadSet"]["properties"]["layers"]["type"] == "array"
+    assert "see `describe`" in sweep["properties"]["objective"]["description"]
+    assert tools.tool(operations()["classify"]).input_schema["properties"]["inputs"]["items"] == tools.A_TEXT
+
+
+@pytest.mark.parametrize(
+    ("query", "tool"),
+    [
+        ("activation patching", "sweep_sites"),
+        ("NER entities", "classify_tokens"),
+        ("saliency of words", "attribute_words"),
+        ("what does a neuron mean", "find_contexts"),
+        ("train a probe", "train_probe"),
+        ("sparse autoencoder", "train_codes"),
+    ],
+)
+def test_a_search_finds_tools_by_what_they_are_for(query, tool):
+    found = finding.search(query, chosen("read"))
+    assert tool in [each["tool"] for each in found[:3]]
+    assert all(each["about"] for each in found)
+
+
+def test_a_search_for_nothing_known_finds_nothing():
+    assert finding.search("xyzzy", chosen("read")) == []

@@ -24,8 +24,12 @@ def mcp(
     *,
     server: ServerOptions,
     tools: Annotated[
-        str, option("--tools all|read|NAME,...", "The tools: read are those that change nothing; names may have a *.")
-    ] = "read",
+        str,
+        option(
+            "--tools usual|read|all|NAME,...",
+            "The tools that agents see: a dozen, and a search for the rest; all that only read; all; or names (sweep_*).",
+        ),
+    ] = "usual",
     budget: Annotated[
         int, option("--budget CHARACTERS", "The longest answer; the rest goes to a file.", min=1000)
     ] = DEFAULT_BUDGET,
@@ -49,7 +53,9 @@ def mcp(
     from bertscope_workbench.agents.contract import chosen  # the whole contract takes time to import
 
     try:
-        offered = chosen(tools)
+        listed = chosen(tools)
+        # A list of all takes an agent's room: it searches for what it is not shown.
+        offered = chosen("read") if tools == "usual" else listed
     except ValueError as error:
         raise UsageError(f"--tools: {error}") from error
     if importlib.util.find_spec("mcp") is None:
@@ -70,7 +76,7 @@ def mcp(
     except OSError as error:
         where = f"{host}:{port}" if results is None or not error.filename else str(error.filename)
         raise Failure(f"{where}: {error.strerror}") from error
-    made = make_server(Tools(calls, offered, kept, budget), target=server.target, folder=str(kept.folder), most=budget)
+    made = make_server(Tools(calls, offered, kept, budget, listed), target=server.target, folder=str(kept.folder), most=budget)
     if listener is None:
         # An end in order would wait for the thread that reads standard input. The server hears of it by the connection.
         for number in (signal.SIGINT, signal.SIGTERM):
