@@ -23,7 +23,8 @@ class Deferred:
 
     def __get__(self, instance: Any, owner: type) -> Any:
         """Returns the method of a client, or the function of the class."""
-        method = outermost(vars(getattr(import_module(self._module), self._calls))[self._name])
+        method = vars(getattr(import_module(self._module), self._calls))[self._name]
+        method = method if self._name.startswith("_") else outermost(method)
         setattr(self._owner, self._name, method)
         return method.__get__(instance, owner)
 

@@ -1,31 +1,26 @@
 """Benchmarks are asked for as written, and reports and rows are read whole."""
 
-import dataclasses
+from functools import partial
 from typing import Any
 
 import bertscope
 import numpy as np
-from bertscope.questions.benchmark import replies, requests
+from bertscope.questions.benchmark import replies
 from bertscope.questions.benchmark.replies import StudiesAssembler
-from bertscope.questions.benchmark.requests import Measuring
 from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, model_pb2
 from bertscope.values.models import read_model
 from bertscope_workbench.command.views import benchmark_files
 
 from tests.support import reports
 from tests.support.broken_replies import refusals
-
-UNSET: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields(Measuring)) | {"others": "wait", "seed": 0}
-
-
-def ask(models: Any = "a", **arguments: Any) -> benchmark_pb2.BenchmarkModelsRequest:
-    measuring = Measuring(**{name: arguments.pop(name, value) for name, value in UNSET.items()})
-    defaults = dict.fromkeys(("baseline", "agreement_texts", "top_k", "objective"))
-    return requests.benchmark_models(models, measuring, **(defaults | arguments))
+from tests.support.sent_requests import sent
 
 
-def ask_studies(systems: Any = None, heavy: Any = False, runtime: Any = None) -> benchmark_pb2.BenchmarkStudiesRequest:
-    return requests.benchmark_studies(systems, Measuring(**UNSET), heavy=heavy, runtime=runtime)
+def ask(models: Any = "a", **arguments: Any) -> Any:
+    return sent("benchmark_models", models=models, **arguments)
+
+
+ask_studies = partial(sent, "benchmark_studies")
 
 
 def read(message: benchmark_pb2.BenchmarkReport) -> bertscope.BenchmarkReport:
@@ -71,7 +66,7 @@ def test_requests(stored) -> None:
         bare=ask(),
         whole=ask(["big", small], baseline=small, **lengths, **bounds, **interval, **lost),
         running=[ask(as_loaded=True), ask(runtime="onnx")],
-        studies=[ask_studies(), ask_studies("DistilBERT", heavy=True, runtime="onnx")],
+        studies=[ask_studies(), ask_studies(systems="DistilBERT", heavy=True, runtime="onnx")],
         refused=[
             lambda: ask([]),
             lambda: ask(["a", None]),

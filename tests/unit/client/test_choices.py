@@ -1,39 +1,36 @@
 """The types that name what arguments choose from hold exactly what the contract has; retries and what they become."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import bertscope
 import pytest
-from bertscope.questions.ablation import requests as ablation_requests
-from bertscope.questions.benchmark import requests as benchmark_requests
-from bertscope.rpc import channel
-from bertscope.v1 import ablation_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
-from bertscope.values.messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES, values
+from bertscope.rpc import channel, contract
+from bertscope.values import choices
+from bertscope.values.requests import names_of_values
 
-DECODINGS = values(bertscope.Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
-CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
-    "Mode": (bertscope.Mode, MODES, common_pb2.HeadIntervention.Mode, set()),
-    "Scope": (bertscope.Scope, ablation_requests.SCOPES, ablation_pb2.SweepHeadsRequest.Scope, set()),
-    "Metric": (bertscope.Metric, ablation_requests.METRICS, ablation_pb2.Metric, set()),
-    "Order": (bertscope.Order, ablation_requests.ORDERS, ablation_pb2.Greedy.Order, set()),
-    "Scoring": (bertscope.Scoring, ablation_requests.SCORINGS, common_pb2.PseudoLogLikelihood, set()),
-    "Precision": (bertscope.Precision, PRECISIONS, common_pb2.Precision, {"PRECISION_INT8", "PRECISION_WEIGHT_ONLY"}),
-    "Runtime": (bertscope.Runtime, RUNTIMES, common_pb2.Runtime, set()),
-    "DataType": (bertscope.DataType, DATA_TYPES, common_pb2.DataType, set()),
-    "Quantity": (bertscope.Quantity, QUANTITIES, attention_statistics_pb2.AttentionQuantity, set()),
-    "Decoding": (bertscope.Decoding, DECODINGS, cloze_pb2.MaskDecoding, set()),
-    "Others": (bertscope.Others, benchmark_requests.OTHERS, benchmark_pb2.Others, set()),
-}
+SENT_BY_OTHER_NAMES = {"Scope", "Site", "PositionKind"}
+MADE_HERE = {"Picture", "TemplateChoice"}
+"""Choices that no request has."""
 
 
-@pytest.mark.parametrize("name", CHOICES)
+def enums(message: Any, seen: set[str]) -> Iterator[frozenset[str]]:
+    """The names of each enum that a message holds."""
+    for field in message.fields:
+        if field.enum_type is not None:
+            yield frozenset(names_of_values(field.enum_type))
+        if field.message_type is not None and field.message_type.full_name not in seen:
+            seen.add(field.message_type.full_name)
+            yield from enums(field.message_type, seen)
+
+
+IN_REQUESTS = {names for method in contract.METHODS for names in enums(method.input_type, set())}
+
+
+@pytest.mark.parametrize("name", sorted({*choices.__all__} - SENT_BY_OTHER_NAMES - MADE_HERE))
 def test_a_choice_is_what_the_contract_has(name):
-    choice, messages, enum, only_in_replies = CHOICES[name]
-    assert set(get_args(choice)) == set(messages)
-    in_contract = {value for key, value in enum.items() if value and key not in only_in_replies}
-    assert set(messages.values()) == in_contract
+    assert frozenset(get_args(getattr(choices, name))) in IN_REQUESTS
 
 
 def config(retries: bertscope.Retries | int) -> Any:

@@ -8,10 +8,10 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.representations.codes_replies import CodesAssembler
-from bertscope.questions.representations.codes_requests import train_codes_request
 from bertscope.questions.representations.tuned_lens import with_lens_texts
-from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
+from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesRequest, TrainCodesResponse
 from bertscope.values.changes import site_message
+from bertscope.values.requests import request_of
 from bertscope_workbench.command.commands.codes import document, print_codes
 
 from tests.support.broken_replies import refusals
@@ -64,7 +64,7 @@ DATA = np.concatenate([np.ravel(part) for part in (CODES.mean, ENCODER, CODES.bi
 
 
 def test_changes_requests_and_output(stored) -> None:
-    request = train_codes_request(layer=2, codes=8, active=3, epochs=4, learning_rate=0.1)
+    request = request_of(TrainCodesRequest, layer=2, codes=8, active=3, epochs=4, learning_rate=0.1)
     arrays = [CODES.encoder, CODES.biases, CODES.thresholds, CODES.decoder, CODES.mean]
     bare = bertscope.SparseCodes(*arrays, 3, "m", "")
 

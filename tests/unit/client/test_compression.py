@@ -5,12 +5,13 @@ from typing import Any
 import bertscope
 import numpy as np
 from bertscope.questions.compression import messages, steps
-from bertscope.questions.compression.messages import compress_model_request
-from bertscope.v1 import compression_pb2, model_pb2
+from bertscope.v1 import compression_pb2
+
+from tests.support.sent_requests import sent
 
 
-def request(steps: Any, model_id: str = "small", **arguments: Any) -> model_pb2.CompressModelRequest:
-    return compress_model_request(model_id, steps, **({"model": None, "folder": None} | arguments))
+def request(steps: Any, model_id: str = "small", **arguments: Any) -> Any:
+    return sent("compress_model", model_id=model_id, steps=steps, **arguments)
 
 
 def test_every_step_of_the_contract_can_be_made():

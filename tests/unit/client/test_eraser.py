@@ -7,10 +7,11 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.probes.eraser_replies import EraserAssembler
-from bertscope.questions.probes.eraser_requests import train_eraser_request
 from bertscope.questions.probes.probe_requests import with_erased_texts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
+from bertscope.values.requests import request_of
 from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.erase import document, print_eraser
 
@@ -41,7 +42,7 @@ def report(**fields: Any) -> erasers.TrainEraserResponse:
 
 
 def read(*messages: erasers.TrainEraserResponse) -> list[Any]:
-    request = with_erased_texts(train_eraser_request(), TEXTS, test=(), labels=None)
+    request = with_erased_texts(TrainEraserRequest(), TEXTS, test=(), labels=None)
     assembler = EraserAssembler(request)
     return [assembler.add(message) for message in messages]
 
@@ -79,12 +80,14 @@ def test_an_eraser(stored, tmp_path: Path) -> None:
     *events, result = read(*sent)
     result.save(tmp_path / "number.npz")
     stored(
-        request=with_erased_texts(train_eraser_request(method="inlp", rank=3, seed=5), TEXTS, test=TEXTS, labels=None),
+        request=with_erased_texts(
+            request_of(TrainEraserRequest, method="inlp", rank=3, seed=5), TEXTS, test=TEXTS, labels=None
+        ),
         events=events,
         eraser=result,
         from_a_file=bertscope.Eraser.load(tmp_path / "number.npz"),
         printed=printed(print_eraser, result, []),
         document=document(result),
         broken=refusals(lambda messages: read(*messages)[-1], eraser(3, 1), report()),
-        without_texts=lambda: with_erased_texts(train_eraser_request(), [], test=(), labels=None),
+        without_texts=lambda: with_erased_texts(TrainEraserRequest(), [], test=(), labels=None),
     )

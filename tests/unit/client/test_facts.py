@@ -10,8 +10,10 @@ import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.facts.answers import read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.questions import asked_facts, query_facts_request, relations_by_name, with_facts
+from bertscope.questions.facts.questions import asked_facts, relations_by_name, with_facts
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
+from bertscope.v1.cloze_facts_pb2 import QueryFactsRequest
+from bertscope.values.requests import request_of
 from bertscope_workbench.analyses.names import NAME_NOUNS, guessed, name_questions
 from bertscope_workbench.plots.facts import plot_facts
 
@@ -143,7 +145,7 @@ def test_a_request_has_the_relations_of_its_facts_alone(stored) -> None:
     usual = dict.fromkeys(("vocabulary", "interventions", "reference_texts"), ())
     usual |= {"scoring": "single_entry", "top_k": 1, "prior": False}
     stored(
-        request=with_facts(query_facts_request(model=None, max_pieces=None, **usual), RELATIONS, ASKED[2:]),  # type: ignore[arg-type]
+        request=with_facts(request_of(QueryFactsRequest, model=None, max_pieces=None, **usual), RELATIONS, ASKED[2:]),  # type: ignore[arg-type]
         refused=[
             lambda: Fact("x", [3]),  # type: ignore[list-item]
             lambda: Fact("\ud800", "x"),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bertscope.questions.cloze.answers import read_cloze
 from bertscope.questions.cloze.candidates import ClozeItem, asked_cloze, with_cloze_items
-from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope.v1.cloze_pb2 import FillMaskRequest
 from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.readers.items.naming import with_places
@@ -91,7 +91,7 @@ def test_each_text_goes_with_its_candidates(stored) -> None:
     refused += [(["a"], None, iter([["x"], ["y"]])), (iter("ab"), None, [["x"]])]
     refused += [(["a"], ["b", "c"], None), (iter("a"), ["b", "c"], None), (iter("ab"), ["c"], None), (["a"], [7], None)]
     stored(
-        request=with_cloze_items(fill_mask_request(), asked.items),
+        request=with_cloze_items(FillMaskRequest(), asked.items),
         totals=[asked.total, lazy.total],
         lazy=[next(lazy.items), *lazy.items],
         refused=[outcome(lambda given=given: list(asked_cloze(*given).items)) for given in refused],

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from bertscope.questions.representations.geometry import document, frequent_words, word_columns
 from bertscope.questions.representations.geometry_replies import read_geometry
-from bertscope.questions.representations.geometry_requests import describe_geometry_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+from bertscope.v1.representation_geometry_pb2 import DescribeGeometryRequest
+from bertscope.values.requests import request_of
 from bertscope.values.vectors import tensor
 
 from tests.support.broken_replies import refusals
@@ -19,7 +20,7 @@ from tests.support.broken_replies import refusals
 LAYERS, SIZE = (0, 2), 6
 DEFAULTS = dict.fromkeys(("pieces", "special_tokens", "truncate"), False) | dict.fromkeys(("model", "layers"))
 DEFAULTS |= {"words": ["cat", "Dog"], "second_moments": True, "interventions": (), "reference_texts": ()}
-REQUEST = describe_geometry_request(**DEFAULTS)
+REQUEST = request_of(DescribeGeometryRequest, **DEFAULTS)
 RANDOM = np.random.default_rng(7)
 TEXTS = [RANDOM.normal(0.5, 1, (len(LAYERS), count, SIZE)) for count in (5, 1, 4)]
 """The vectors of three texts; the first two of each text are of the word "cat"."""
@@ -124,7 +125,7 @@ def test_parts_add_up_to_the_whole():
 
 def test_tables_and_numbers_that_there_are_not(stored) -> None:
     single = read_geometry(reply(TEXTS[1:2]), REQUEST)
-    plain = describe_geometry_request(**{**DEFAULTS, "second_moments": False})
+    plain = request_of(DescribeGeometryRequest, **{**DEFAULTS, "second_moments": False})
     few = [np.arange(1.0, 1 + 2 * count * SIZE).reshape(len(LAYERS), count, SIZE) % 7 for count in (2, 2)]
     texts = ["The cat, the CAT.", ("A cat; cat cat", "the the The 12 12 12 12 12 12")]
     stored(

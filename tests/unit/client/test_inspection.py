@@ -5,17 +5,17 @@ from typing import Any
 import bertscope
 import numpy as np
 from bertscope.questions.inspection.assembly import InspectionAssembler
-from bertscope.questions.inspection.views import inspect_request
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.values.vectors import tensor
 
 from tests.support.broken_replies import refusals
+from tests.support.sent_requests import sent
 
 DEFAULTS: dict[str, Any] = dict.fromkeys(("truncate", "divergences", "words"), False) | dict.fromkeys(("model", "top_k"))
-DEFAULTS |= dict.fromkeys(("candidates", "interventions", "reference_texts"), ())
+DEFAULTS |= dict.fromkeys(("interventions", "reference_texts"), ())
 DEFAULTS |= {"compare_untouched": True, "maps": bertscope.MapView({1: [0, 2]}, pixels=2, format="uint8")}
-REQUEST = inspect_request("A [MASK].", **DEFAULTS)
+REQUEST: Any = sent("inspect", text="A [MASK].", **DEFAULTS)
 CELLS = np.arange(8, dtype=np.uint8).reshape(2, 2, 2) * 30
 
 
@@ -75,7 +75,7 @@ def test_events_and_the_whole(stored) -> None:
     events = [assembler.add(message) for message in (*GOOD, inspection.InspectResponse())]
     whole = assembler.end()
     assert events == [whole.start, whole.distances, None, *whole.maps, None]
-    alone = InspectionAssembler(inspect_request("A [MASK].", **{**DEFAULTS, "maps": ()}))
+    alone = InspectionAssembler(sent("inspect", text="A [MASK].", **{**DEFAULTS, "maps": ()}))
     alone.add(header(maps=[], untouched_masks=[], compared=False))
     of_one_run = alone.end()
     stored(
@@ -96,7 +96,7 @@ def test_events_and_the_whole(stored) -> None:
 
 def test_the_request(stored) -> None:
     def asked(**fields: Any) -> inspection.InspectRequest:
-        return inspect_request(("A [MASK].", "B."), **{**DEFAULTS, **fields})
+        return sent("inspect", text=("A [MASK].", "B."), **{**DEFAULTS, **fields})
 
     view = bertscope.MapView
     stored(

@@ -3,14 +3,15 @@
 from typing import Any
 
 import bertscope
-from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import asked_questions, read_answered_questions
 from bertscope.questions.labels.regression import read_predicted_values
 from bertscope.questions.labels.token_classification import asked_words, read_tagged_texts
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.v1.question_answering_pb2 import AnswerQuestionsRequest
 from bertscope.values.messages import with_items
+from bertscope.values.requests import request_of
 from bertscope_workbench.analyses.ranking import query_pairs, ranked_candidates
 from bertscope_workbench.command.commands.answer import fields, print_answer
 from bertscope_workbench.command.options.texts import answers_document
@@ -38,7 +39,7 @@ ANSWERED = answering.AnswerQuestionsResponse(
 
 
 def asked(questions: Any) -> answering.AnswerQuestionsRequest:
-    return with_items(answer_questions_request(model=None), "inputs", asked_questions(questions).items)
+    return with_items(request_of(AnswerQuestionsRequest, model=None), "inputs", asked_questions(questions).items)
 
 
 def test_questions(stored) -> None:

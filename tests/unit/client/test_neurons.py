@@ -5,9 +5,10 @@ from typing import Any
 import bertscope
 from bertscope.questions.attribution.inputs import Section
 from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
-from bertscope.questions.attribution.requests import attribute_words_request
 from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import common_pb2
+from bertscope.v1.attribution_pb2 import AttributeWordsRequest
+from bertscope.values.requests import request_of
 from bertscope_workbench.command.views.attribution import neurons_document, print_neurons
 
 from tests.support.broken_replies import refusals
@@ -22,7 +23,7 @@ def request(site: Any = "neurons", layers: Any = None, positions: Any = None, to
     plain = dict.fromkeys(["model", "absent", "unit", "exact_units", "pairs", "steps", "max_steps", "tolerance"])
     usual: dict[str, Any] = plain | {"method": "integrated_gradients", "seed": 0, "first_pair": 0, "interactions": False}
     usual |= {"interventions": (), "reference_texts": (), "truncate": False}
-    return with_site(attribute_words_request(**usual), site, layers, positions, top)
+    return with_site(request_of(AttributeWordsRequest, **usual), site, layers, positions, top)
 
 
 def answer(*units: Unit, sums: tuple[float, ...] = (0.5, -0.1)) -> attribution.WordAttribution:

@@ -9,6 +9,8 @@ import numpy as np
 from bertscope.questions.ablation import requests
 from bertscope.v1 import ablation_pb2
 
+from tests.support.sent_requests import sent
+
 TEXTS = bertscope.MaskedLmLoss(["a b"])
 
 
@@ -16,10 +18,8 @@ def message(objective: Any) -> ablation_pb2.Objective:
     return requests.objective_message(objective)
 
 
-def sweep(objective: Any = TEXTS, **arguments: Any) -> ablation_pb2.SweepHeadsRequest:
-    usual = {"reference_texts": (), "interventions": (), "mode": "zero", "seed": 0}
-    unset = dict.fromkeys(("scope", "model", "factor", "sets", "resamples", "confidence", "memory_bytes", "greedy"))
-    return requests.sweep_heads(objective, **(usual | unset | arguments))
+def sweep(objective: Any = TEXTS, **arguments: Any) -> Any:
+    return sent("sweep_heads", objective=objective, **arguments)
 
 
 def test_objectives_become_messages(stored) -> None:
@@ -87,7 +87,7 @@ def test_sweeps_rankings_and_pruning(stored) -> None:
     whole = sweep(model="x", mode="scale", factor=0, scope="layers", memory_bytes=2**33, greedy=greedy, **changed, **bootstrap)
 
     def prune(heads: Any, model_id: Any = "x") -> Any:
-        return requests.prune_heads(model_id, heads, model=None, folder=None)
+        return sent("prune_heads", model_id=model_id, heads=heads)
 
     stored(
         bare=sweep(),
@@ -95,7 +95,7 @@ def test_sweeps_rankings_and_pruning(stored) -> None:
         default_curve=sweep(greedy=bertscope.Greedy()),
         sets=[sweep(sets=[{3: [1, 4], np.int64(0): None}, {5: np.int64(2)}]), sweep(sets={3: 1})],
         prune=prune({3: (1, 4), 0: None}, "models/new"),
-        rank=requests.rank_heads(TEXTS, model="m", interventions=bertscope.zero(1), reference_texts=["r"]),
+        rank=sent("rank_heads", objective=TEXTS, model="m", interventions=bertscope.zero(1), reference_texts=["r"]),
         refused=[
             lambda: sweep(["a"]),
             lambda: sweep(mode="nothing"),

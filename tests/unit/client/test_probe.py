@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from bertscope.questions.probes.probe_replies import ProbeAssembler
 from bertscope.questions.probes.probe_requests import with_probe_texts
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
 from bertscope.values.intervals import share_interval
+from bertscope.values.requests import request_of
 from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.probe import document, print_probe
 from bertscope_workbench.plots.probes import plot_probe
@@ -24,7 +25,7 @@ TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
 
 
 def request(train=TEXT, *, dev=(), test=(), labels=None, **fields):
-    return with_probe_texts(train_probe_request(**fields), train, dev=dev, test=test, labels=labels)
+    return with_probe_texts(request_of(TrainProbeRequest, **fields), train, dev=dev, test=test, labels=labels)
 
 
 def run(correct, test=True):

@@ -5,9 +5,9 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.probes.application_requests import apply_probe_request
 from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
+from bertscope.values.requests import request_of
 
 from tests.support.broken_replies import refusals
 
@@ -17,7 +17,7 @@ TEXT = bertscope.ProbeText(("The cat", "sleeps"), [("NOUN", 4, 7), ("VERB", 0, 6
 
 
 def request(probe=PROBE, *, layers=None, any_weights=False, **fields) -> ApplyProbeRequest:
-    return with_probe(apply_probe_request(**fields), probe, layers=layers, any_weights=any_weights)
+    return with_probe(request_of(ApplyProbeRequest, **({"top_k": 1} | fields)), probe, layers=layers, any_weights=any_weights)
 
 
 PAIRS = bertscope.KeptProbe(PROBE.labels, WEIGHTS, "first", "models/m", "sha256:0", pairs=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from bertscope.questions.probes.probe_requests import with_valued_texts
 from bertscope.questions.probes.regression_replies import RegressionAssembler
-from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
+from bertscope.values.requests import request_of
 from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.probe import print_regression, regression_document
 from bertscope_workbench.plots.probes import plot_regression_probe
@@ -24,7 +25,7 @@ MISSED = np.resize([1.0, -2.0, 0.5], 20)
 
 
 def request(train=TEXT, *, dev=(), test=(), **fields):
-    return with_valued_texts(train_probe_request(**fields), train, dev=dev, test=test)
+    return with_valued_texts(request_of(TrainProbeRequest, **fields), train, dev=dev, test=test)
 
 
 def run(error, variance):

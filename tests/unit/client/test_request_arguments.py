@@ -1,60 +1,50 @@
 """Every argument of every request, by itself: what is sent of it, and which values are refused, and how."""
 
-import importlib
 import inspect
 import math
-import pkgutil
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, get_args, get_origin
 
 import bertscope
-import bertscope.questions
 import pytest
+from bertscope.rpc import contract
 
+from tests.support.sent_requests import needed, sent
 from tests.support.stored_outputs import short
 
-NOT_ITS_OWN = {"interventions", "reference_texts", "model"}
+NOT_ITS_OWN = {"interventions", "reference_texts", "model", "start_from"}
 VALUES: list[Any] = [None, True, 0, 7, 2**32, -1, 0.5, math.nan, "x", "\ud800", [], ["x", 3], [1, 2], {1: [0]}, {1: []}]
 
 
-def builders() -> dict[str, Callable[..., Any]]:
-    """The functions that build requests, by the names of their calls."""
-    found = {}
-    for module in pkgutil.walk_packages(bertscope.questions.__path__, "bertscope.questions."):
-        if module.name.endswith("uniform"):  # declarations, which are read by `make client`
-            continue
-        for name, value in vars(importlib.import_module(module.name)).items():
-            if name.endswith("_request") and inspect.isfunction(value) and value.__module__ == module.name:
-                found[name.removesuffix("_request")] = value
-    return found
-
-
-BUILDERS = builders()
+METHODS = [re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower() for method in contract.METHODS]
+BUILDERS: dict[str, Callable[..., Any]] = {
+    name: partial(sent, name)
+    for name in (*METHODS, "find_neurons", "train_regression_probe")
+    if hasattr(bertscope.Client, name)
+}
 OBJECTIVES = ("ClozePrompts", "LabelledQuestions", "MaskedLmLoss", "MinimalPairs", "SimilarTexts")
 BUILDERS |= {name: getattr(bertscope, name) for name in (*OBJECTIVES, "Bootstrap", "Greedy", "MapView", "Retries")}
 PARTS = ("half", "keep_layers", "magnitude", "remove_feed_forward", "scale", "reduce_vocabulary", "weight_only", "zero")
 BUILDERS |= {name: getattr(bertscope, name) for name in (*PARTS, "Fact", "Answer", "SimilarTo")}
-GIVEN: dict[str, Any] = {"text": "A [MASK].", "source": "org/x", "model_id": "x", "steps": [], "layer": 1, "folder": "/a"}
-GIVEN |= {"objective": bertscope.MaskedLmLoss("a"), "train": "a", "dev": "a", "texts": "a", "layers": 0}
-GIVEN |= {"heads": "all", "factor": 0.5, "share": 0.5}
+GIVEN: dict[str, Any] = {"layer": 1, "heads": "all", "factor": 0.5, "share": 0.5, "layers": 0, "texts": "a"}
 GIVEN |= {"prompts": [], "questions": [], "pairs": [], "subject": "a", "objects": "b", "answer": "a", "other": "b"}
 
 
-def arguments_of(builder: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a function that builds requests; where it passes them on by `**`, those of the client's method."""
-    own = inspect.signature(builder).parameters
-    method = getattr(bertscope.Client, builder.__name__.removesuffix("_request"), builder)
-    calls = dict(inspect.signature(method).parameters)
-    passed = any(one.kind is one.VAR_KEYWORD for one in own.values())
-    found = calls if passed else {name: calls.get(name, one) if one.default is one.empty else one for name, one in own.items()}
-    return {name: one for name, one in found.items() if name not in ("self", "timeout", "on_progress")}
+def arguments_of(name: str) -> dict[str, inspect.Parameter]:
+    """The arguments of a method of the client, or of what makes a part of a request."""
+    found = inspect.signature(getattr(bertscope.Client, name, None) or BUILDERS[name]).parameters
+    return {
+        name: one for name, one in found.items() if name not in ("self", "timeout", "on_progress", "on_rejected", "on_found")
+    }
 
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_each_argument_by_itself(name: str, stored) -> None:
-    builder = BUILDERS[name]
-    arguments = arguments_of(builder)
+    builder, arguments = BUILDERS[name], arguments_of(name)
     base = {name: GIVEN.get(name) if one.default is one.empty else one.default for name, one in arguments.items()}
+    base |= needed(name) if name in METHODS or hasattr(bertscope.Client, name) else {}
     plain = builder(**base)
     found: dict[str, Any] = {"nothing_given": plain}
     for argument, parameter in arguments.items():

@@ -5,8 +5,9 @@ import types
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import common_pb2
+from bertscope.v1.cloze_pb2 import FillMaskRequest
+from bertscope.values.requests import request_of
 
 from tests.support.stored_outputs import outcome
 
@@ -14,8 +15,14 @@ VECTOR = np.arange(3.0)
 
 
 def request(interventions):
-    return fill_mask_request(
-        model=None, top_k=None, candidates=None, interventions=interventions, reference_texts=(), truncate=False
+    return request_of(
+        FillMaskRequest,
+        model=None,
+        top_k=None,
+        candidates=None,
+        interventions=interventions,
+        reference_texts=(),
+        truncate=False,
     )
 
 

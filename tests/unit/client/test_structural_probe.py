@@ -6,9 +6,10 @@ import bertscope
 import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.probes.structural_probes import StructuralProbeAssembler, with_trees
-from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
+from bertscope.values.requests import request_of
 from bertscope_workbench.command.commands.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import plot_structural_probe
 
@@ -49,7 +50,7 @@ def report(test: bool = True, **fields: object) -> structural.TrainStructuralPro
 
 def test_a_request_has_the_trees(stored) -> None:
     text = bertscope.TreeText(("The cat", "sleeps"), [(2, (0, 3)), (3, (4, 7)), (0, (0, 6, 1), True), (None, None)])
-    asked = train_structural_probe_request(quantity="depth", rank=8)
+    asked = request_of(TrainStructuralProbeRequest, quantity="depth", rank=8)
     stored(
         request=with_trees(asked, text, dev=(), test=()),
         refused=[lambda: with_trees(asked, [], dev=(), test=()), lambda: with_trees(asked, ["a text"], dev=(), test=())],

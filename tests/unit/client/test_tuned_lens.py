@@ -8,10 +8,10 @@ import pytest
 from bertscope.questions.representations import lens_requests
 from bertscope.questions.representations.lens_requests import requests_with
 from bertscope.questions.representations.tuned_lens import TunedLensAssembler, with_lens_texts
-from bertscope.questions.representations.tuned_lens_requests import train_lens_request
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest, TrainLensResponse
+from bertscope.values.requests import request_of
 
 from tests.support.broken_replies import refusals
 
@@ -22,7 +22,7 @@ LENS = bertscope.TunedLens(MAPS, 4, "none", "models/m", "sha256:0", (FIT,))
 
 
 def request(texts="a text", *, dev=(), **fields) -> TrainLensRequest:
-    return with_lens_texts(train_lens_request(**fields), texts, dev=dev)
+    return with_lens_texts(request_of(TrainLensRequest, **fields), texts, dev=dev)
 
 
 def report() -> TrainLensResponse:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from bertscope.questions.attribution.inputs import PAIRS, SectionPace, asked_sections
 from bertscope.questions.attribution.replies import Assembly, read_sections
-from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.attribution.requests import with_sections
 from bertscope.rpc.sections import PART_WORK
 from bertscope.v1 import attribution_pb2, common_pb2
+from bertscope.v1.attribution_pb2 import AttributeWordsRequest
+from bertscope.values.requests import request_of
 from bertscope.values.score_targets import target_message
 from bertscope.values.vectors import tensor
 from bertscope_workbench.plots.words_html import words_html
@@ -26,7 +28,7 @@ LONG = "The old man walked to the market every day. " * 12
 def request(**fields: Any) -> attribution_pb2.AttributeWordsRequest:
     none = dict.fromkeys(("model", "absent", "exact_units", "pairs", "steps", "max_steps", "tolerance"))
     given = {"method": "shapley", "unit": "word", "seed": 0, "first_pair": 0, "interactions": False, "truncate": False}
-    return attribute_words_request(**none | given | {"interventions": (), "reference_texts": ()} | fields)  # type: ignore[arg-type]
+    return request_of(AttributeWordsRequest, **none | given | {"interventions": (), "reference_texts": ()} | fields)  # type: ignore[arg-type]
 
 
 def game(asked: attribution_pb2.AttributeWordsRequest) -> attribution_pb2.AttributeWordsResponse:

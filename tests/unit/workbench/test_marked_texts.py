@@ -7,7 +7,8 @@ import bertscope
 import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.attention import relation_requests as requests
-from bertscope.questions.attention.marked_requests import score_features_request, score_relations_request
+from bertscope.v1.attention_relations_pb2 import ScoreFeaturesRequest, ScoreRelationsRequest
+from bertscope.values.requests import request_of
 
 CAT = bertscope.RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)])
 SENTENCE = """\
@@ -158,9 +159,11 @@ def test_texts_and_requests(stored) -> None:
             bertscope.RelationText(("a  b", " c"), [("r", 1, 0)]).words,
             bertscope.RelationText("The cat.", [], [(0, 3), (4, 7, 0)]).words,
         ],
-        request=requests.with_relation_texts(score_relations_request(), [CAT, other]),
-        of_some_relations=requests.with_relation_texts(score_relations_request(relations=["det", "other"]), [CAT, other]),
-        features=requests.with_feature_texts(score_features_request(special_tokens=True), [marks]),
+        request=requests.with_relation_texts(ScoreRelationsRequest(), [CAT, other]),
+        of_some_relations=requests.with_relation_texts(
+            request_of(ScoreRelationsRequest, relations=["det", "other"]), [CAT, other]
+        ),
+        features=requests.with_feature_texts(request_of(ScoreFeaturesRequest, special_tokens=True), [marks]),
         without_a_pair=[asked.total, list(asked.items) == [CAT, CAT], list(asked.numbers or ())],
         lazily=[lazy.total, len([*lazy.items]), list(lazy.numbers or ())],
         without_a_mark=[requests.asked_feature_texts(plain, [], special_tokens=given).total for given in (True, False)],

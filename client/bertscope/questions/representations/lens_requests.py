@@ -23,6 +23,8 @@ def requests_with(request: ReadLayersRequest, lens: TunedLens | None) -> list[Re
     without a map."""
     if lens is None:
         return [request]
+    if not isinstance(lens, TunedLens):
+        raise invalid_argument("lens", f"must be a TunedLens, which train_lens makes, not {type(lens).__name__}")
     layers = list(request.layers) or [*lens.layers, lens.last_layer]
     for layer in layers:
         if layer not in lens.maps and layer != lens.last_layer:

@@ -86,7 +86,7 @@ def test_the_demo_asks_and_stops_the_server(demo):
         "client.list_models()",
         "france",
         "0.2500",
-        "layer=0",
+        "zero(layer=3, heads=[1])",
         "client.sweep_heads(",
         "each layer made uniform",
         "server stopped, exit code 0",
