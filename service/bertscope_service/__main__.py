@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.models.gpu_files import check_gpu
 from bertscope_service.observability import logs
 from bertscope_service.rpc import native_environment as process
 from bertscope_service.rpc.addresses import check_free
@@ -75,8 +77,9 @@ def main(
         )
         return 2
     try:
+        check_gpu(settings.device)
         check_free(settings.address, settings.metrics_address)
-    except OSError as error:
+    except (OSError, FailedPrecondition) as error:
         print(f"bertscope serve: {error}", file=sys.stderr)
         return 1
     process.prepare()

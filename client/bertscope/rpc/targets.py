@@ -69,7 +69,7 @@ class Target:
 def _refused(target: Target) -> str:
     if not target.has_port:
         return f"no server listens at {target.name}, on port 443, which gRPC takes where none is said; write HOST:PORT"
-    return f"no server listens at {target.name}; start one with `bertscope serve`, or call another target"
+    return f"no server listens at {target.name}; start one with `bertscope serve`, or name another target"
 
 
 def _closed(target: Target) -> str:
@@ -80,7 +80,7 @@ def _closed(target: Target) -> str:
 
 
 SIGNS: Mapping[str, str | Callable[[Target], str]] = {
-    r"WRONG_VERSION_NUMBER": "what listens at {name} does not speak TLS; leave tls out, or call a port that does",
+    r"WRONG_VERSION_NUMBER": "what listens at {name} does not speak TLS; connect without TLS, or call a port that does",
     r"CERTIFICATE_VERIFY_FAILED": (
         "the certificate of the server at {name} does not come from an authority that is trusted here, or is not valid now; "
         "name the authority's certificate: tls=bertscope.Tls(ca=...)"

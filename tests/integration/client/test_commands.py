@@ -34,8 +34,8 @@ def shown(host: Host, run_at: Command) -> Callable[..., str]:
 
 
 def test_compared_attention(shown: Callable[..., str], tmp_path: Path) -> None:
-    options = ("--compare", "headless", "--plot", "heads.png", "--output", "heads.csv")
-    printed = " ".join(shown("attention", "The cat sat.", "Nobody waited.", *options).split())
+    options = ("--plot", "heads.png", "--output", "heads.csv")
+    printed = " ".join(shown("attention", "compare", "headless", "The cat sat.", "Nobody waited.", *options).split())
     for words in (
         "2 texts",
         "models/bert and models/headless",
@@ -48,7 +48,7 @@ def test_compared_attention(shown: Callable[..., str], tmp_path: Path) -> None:
     table = pandas.read_csv("heads.csv")
     assert table.shape == (16, 3 + 2 * (2 + len(STATISTICS) - 1))  # single texts have no other text
     assert table.cosine.between(0, 1).all()
-    changed = ("attention", "The cat sat.", "--compare", "bert", "--zero", "0")
+    changed = ("attention", "compare", "bert", "The cat sat.", "--zero", "0")
     assert "models/bert, untouched and under interventions" in shown(*changed)
     found = json.loads(shown(*changed, "--json"))
     np.testing.assert_allclose(found["cosine"]["mean"][0], 1, rtol=0, atol=1e-5)
@@ -68,14 +68,16 @@ def test_compared_representations(shown: Callable[..., str], tmp_path: Path) -> 
 
 
 def test_neighbours_and_variance_of_words(shown: Callable[..., str]) -> None:
-    asked = partial(shown, "geometry", "The cat sat.", "A cat sat on the mat.")
-    printed = asked("--neighbours", "cat", "--nearest", "2", "--layer", "0,4", "--output", "rows.csv")
+    texts = ("The cat sat.", "A cat sat on the mat.")
+    near = partial(shown, "geometry", "neighbours", *texts, "--word", "cat")
+    printed = near("--nearest", "2", "--layer", "0,4", "--output", "rows.csv")
     assert "text 1: The [cat] sat." in printed and "cat (2): 1.00" in printed
     assert pandas.read_csv("rows.csv")["rank"].tolist() == [1, 2] * 4
-    neighbours = json.loads(asked("--neighbours", "cat", "--other-words", "--json"))["neighbours"]
+    neighbours = json.loads(near("--other-words", "--json"))["neighbours"]
     assert {row["neighbour"] for row in neighbours}.isdisjoint({"cat"})
-    assert "share of a word's states" in asked("--word", "cat", "--variance")
-    found = json.loads(asked("--word", "cat", "--variance", "--json"))
+    varied = partial(shown, "geometry", *texts, "--word", "cat", "--variance")
+    assert "share of a word's states" in varied()
+    found = json.loads(varied("--json"))
     assert found["explainable_variance"]["words"][0]["vectors"] == 2
 
 

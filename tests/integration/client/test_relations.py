@@ -48,8 +48,8 @@ def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(run_
     good = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}'
     bad = '{"text": "a b", "pairs": [["r", 0, 7]], "marks": [["f", 1, 1]]}'
     path.write_text(f"{good}\n{bad}\n{{\n", encoding="utf-8")
-    for options, problem in (((), "pairs[0].target is 7"), (("--features",), "marks[0] goes from 1 to 1")):
-        code, out, _ = run_at(host.target, "relations", str(path), "--model", "bert", *options)
+    for mode, problem in (("heads", "pairs[0].target is 7"), ("features", "marks[0] goes from 1 to 1")):
+        code, out, _ = run_at(host.target, "relations", mode, str(path), "--model", "bert")
         assert code == 0
         assert "left out: 2 texts" in out
         assert f"some.jsonl, line 2: {problem}" in out
@@ -86,9 +86,9 @@ def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> 
 ASKED = """\
 relations some.conllu --top 3
 relations some.conllu --json
-relations some.conllu --features --json
+relations features some.conllu --json
 relations places.jsonl
-relations places.jsonl --features
+relations features places.jsonl
 """
 
 
@@ -107,7 +107,7 @@ def test_the_command_prints_the_best_head_of_each_relation(command: Any, server:
 
 def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     table = tmp_path / "trees.csv"
-    arguments = ("relations", str(treebank), "--tree", "--model", "bert")
+    arguments = ("relations", "trees", str(treebank), "--model", "bert")
     code, out, _ = run_at(host.target, *arguments, "--output", str(table))
     assert code == 0
     # Of 7 words, the governor of four is the word after, and of two the word before.

@@ -63,7 +63,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, run_at: Any, 
         for index, (good, bad) in enumerate([*PAIRS, ("cat " * 400, "cat")])
     ]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    arguments = ["score", "--pairs", str(path), "--baseline", "roberta", "--output", str(table), "--plot", str(figure)]
+    arguments = ["score", "pairs", str(path), "--baseline", "roberta", "--output", str(table), "--plot", str(figure)]
     code, out, err = run_at(host.target, *arguments)
     assert (code, err) == (0, "")
     assert "left out: 1 text" in out
@@ -76,7 +76,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, run_at: Any, 
     assert len(written) == 6
     assert {"difference", "baseline_difference", "field", "UID"} <= set(written[0])
     assert figure.stat().st_size > 1000
-    code, out, _ = run_at(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
+    code, out, _ = run_at(host.target, "score", "pairs", str(path), "--group", "UID", "--limit", "6", "--json")
     document = json.loads(out)
     assert [group["group"] for group in document["groups"]] == ["u0", "u1"]
     assert document["accuracy"]["sets"] == 6
@@ -97,7 +97,7 @@ def test_pairs_compared_before_an_error_are_shown_and_written(
     monkeypatch.setattr(bertscope.Client, "compare_texts_stream", cut)
     path, table = tmp_path / "pairs.tsv", tmp_path / "sets.csv"
     path.write_text("good\tbad\n" + "".join(f"{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
-    code, out, err = run_at(host.target, "score", "--pairs", str(path), "--output", str(table), "--baseline", "roberta")
+    code, out, err = run_at(host.target, "score", "pairs", str(path), "--output", str(table), "--baseline", "roberta")
     assert code != 0
     assert "models/bert: 4 pairs" in out
     assert ("the queue is full" in err, "numbers are of 4 of 6 pairs" in err) == (True, True)
@@ -125,7 +125,7 @@ def test_rows_of_texts_and_pairs(host: Host, run_at: Any, tmp_path: Path) -> Non
     assert (code, err) == (0, "")
     lines = [f"u{number % 2}\t{good}\t{bad}\n" for number, (good, bad) in enumerate(PAIRS)]
     pairs.write_text("UID\tgood\tbad\n" + "".join(lines), encoding="utf-8")
-    asked = ["score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv")]
+    asked = ["score", "pairs", str(pairs), "--rows", str(tmp_path / "p.csv")]
     code, _, err = run_at(host.target, *asked, "--limit", "2")
     assert (code, err) == (0, "")
     _, without_rows, _ = run_at(host.target, *asked[:3])

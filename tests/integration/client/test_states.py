@@ -84,4 +84,4 @@ def test_quantities(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run(asked) == 0
     assert "head contexts [4, 6, 4, 8] float32" in capsys.readouterr().out
     assert run([*asked, "--output", str(tmp_path / "a.npy")]) == 2
-    assert "hidden states alone" in capsys.readouterr().err
+    assert "--output does not go with --quantity" in capsys.readouterr().err

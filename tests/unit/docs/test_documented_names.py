@@ -14,6 +14,7 @@ from bertscope_service import cache_command
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
 from bertscope_workbench.command.app import app
+from bertscope_workbench.command.checked_commands import Modes
 
 from tests.support.metric_names import METRIC_NAMES
 from tools.protos.reasons import errors_page
@@ -26,7 +27,11 @@ SETTINGS = {"--" + name.replace("_", "-") for name in Settings.model_fields}
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Commands in blocks, indented or fenced, and the page they are on."""
+    """Commands in blocks, indented or fenced, and the page they are on; and the examples of helps."""
+    for name, command in COMMAND.commands.items():
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for line in re.findall(r"^  (bertscope [a-z].*)$", inspect.cleandoc(each.help or ""), re.MULTILINE):
+                yield f"help {name}", line
     for page in PAGES:
         text = page.read_text(encoding="utf-8").replace("\\\n", "")
         blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
@@ -45,7 +50,8 @@ def flags(words: list[str]) -> tuple[set[str], set[str]]:
     command = COMMAND
     for word in words[1:]:
         if hasattr(command, "commands"):
-            command = command.commands[word]
+            first = next(iter(command.commands.values())) if isinstance(command, Modes) else None
+            command = command.commands.get(word) or first
     return used, {name for parameter in command.params for name in parameter.opts}
 
 

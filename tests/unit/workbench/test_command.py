@@ -16,13 +16,13 @@ import pytest
 import typer
 from bertscope.rpc import channel
 from bertscope_workbench.command import commands
-from bertscope_workbench.command.app import FIRST, app, run
+from bertscope_workbench.command.app import GROUPS, SOUGHT, app, run
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.models import one_model, side_by_side
+from bertscope_workbench.command.options.models import side_by_side
 from bertscope_workbench.command.parts import score_pairs
 from bertscope_workbench.command.parts.score_models import print_models
 from bertscope_workbench.command.views import output, progress
-from bertscope_workbench.command.views.wording import in_options
+from bertscope_workbench.command.views.wording import filled, in_options
 from rich.console import Console
 
 from tests.support.patience import wait_until
@@ -36,7 +36,39 @@ MODULES = sorted(path.stem.replace("_", "-") for path in Path(commands.__path__[
 
 def test_each_module_of_the_folder_is_a_command():
     assert sorted(GROUP.commands) == MODULES
-    assert GROUP.list_commands(None) == [*FIRST, *(name for name in MODULES if name not in FIRST)]
+    assert GROUP.list_commands(None) == [name for names in GROUPS.values() for name in names]
+
+
+def test_options_that_go_together_exist():
+    every = [each for command in GROUP.commands.values() for each in (command, *getattr(command, "commands", {}).values())]
+    annotations = [getattr(command.callback, "__annotations__", {}) for command in every]
+    declared = [part for own in annotations for each in own.values() for part in getattr(each, "__metadata__", ())]
+    named = {name for part in declared for name in (*getattr(part, "needs", ()), *getattr(part, "without", ()))}
+    assert len(named) > 20
+    assert named <= {name for own in annotations for name in own}
+
+
+def test_what_people_look_for_names_commands_that_there_are(capsys):
+    assert {*SOUGHT} <= {*MODULES} and not {name for names in SOUGHT.values() for name in names.split()} & {*MODULES}
+    assert fails(capsys, "ner", "x") == (2, "bertscope: No such command 'ner'; see bertscope tag\n")
+
+
+def test_help_has_the_commands_own_options_and_those_of_all_by_name(capsys, monkeypatch, stored):
+    shown = {}
+    for width in ("80", "120"):
+        monkeypatch.setenv("COLUMNS", width)
+        for line in ("--help", "help score", "score pairs --help", "compress --help", "attention --help-all"):
+            assert run(line.split()) == 0
+            shown[f"{line}, {width}"] = capsys.readouterr().out
+            assert max(map(len, shown[f"{line}, {width}"].splitlines())) <= int(width) or "compress" in line
+    stored(**{name.replace(" ", "_").replace("-", "").replace(",", ""): text for name, text in shown.items()})
+
+
+def test_the_server_may_be_named_before_the_command(capsys, asked_once):
+    assert "no server listens at 127.0.0.1:1" in fails(capsys, *NOBODY, "models", "list")[1]
+    assert "no server listens at 127.0.0.1:1" in fails(capsys, *NOBODY, "fill", "x")[1]
+    assert "--target is given twice" in fails(capsys, *NOBODY, "fill", "x", *NOBODY)[1]
+    assert "bertscope token calls none" in fails(capsys, *NOBODY, "token", "x")[1]
 
 
 def test_a_command_is_listed_as_it_is():
@@ -115,7 +147,7 @@ WRITING = [
     (("rank", "--texts", "FILE", "--plot"), ".png"),
     (("benchmark", "--model", "m", "--output"), ".html"),
     (("benchmark", "--model", "m", "--model", "n", "--agreement", "FILE", "--plot"), ".png"),
-    (("benchmark", "--studies", "--output"), ".csv"),
+    (("benchmark", "studies", "--output"), ".csv"),
     (("study", "capitals", "--output"), ".html"),
     (("study", "dark-secrets", "--data", "FOLDER", "--output"), ".html"),
     (("primer", "--output"), ".html"),
@@ -123,12 +155,12 @@ WRITING = [
     (("trace", "a", "b", "--answers", "is,are", "--plot"), ".png"),
     (("probe", "FILE", "--keep"), ".npz"),
     (("erase", "FILE", "--save"), ".npz"),
-    (("codes", "--layer", "1", "--train", "FILE", "--save"), ".safetensors"),
-    (("lens", "--train", "FILE", "--keep"), ".npz"),
-    (("geometry", "--texts", "FILE", "--word-output"), ".csv"),
+    (("codes", "train", "FILE", "--layer", "1", "--save"), ".safetensors"),
+    (("lens", "train", "FILE", "--keep"), ".npz"),
+    (("geometry", "--texts", "FILE", "--word", "a", "--word-output"), ".csv"),
     (("relations", "FILE", "--summary"), ".csv"),
-    (("score", "--pairs", "FILE", "--errors-output"), ".csv"),
-    (("attention", "--describe", "--texts", "FILE", "--output"), ".csv"),
+    (("score", "pairs", "FILE", "--errors-output"), ".csv"),
+    (("attention", "describe", "--texts", "FILE", "--output"), ".csv"),
     (("states", "--texts", "FILE", "--output"), ".parquet"),
 ]
 
@@ -160,10 +192,12 @@ def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys, 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        *((command, "did you mean --texts a.tsv") for command in ("cka", "geometry", "score", "attention", "states", "fill")),
+        *(
+            (command, "did you mean --texts a.tsv")
+            for command in ("cka", "geometry", "score", "attention describe", "states", "fill")
+        ),
         *((command, "did you mean --texts a.tsv") for command in ("classify", "tag", "predict")),
-        ("score", "or --pairs a.tsv?"),
-        ("lens", "did you mean --train a.tsv?"),
+        ("lens", "and TEXT takes a text: write the text itself"),
         ("answer", "did you mean --questions a.tsv"),
     ],
 )
@@ -172,9 +206,9 @@ def test_a_file_is_no_text(capsys, monkeypatch, asked_once, tmp_path, command, s
     (tmp_path / "a.tsv").write_text("text\n")
     (tmp_path / "cat").write_text("a word that is a name")
     for texts in (("a.tsv",), ("A cat.", "a.tsv")) if command != "lens" else (("a.tsv",),):
-        code, error = fails(capsys, command, *texts, *NOBODY)
-        assert (code, "a.tsv is a file: " in error, says in error) == (2, True, True), error
-    code, error = fails(capsys, command, "cat", *NOBODY)
+        code, error = fails(capsys, *command.split(), *texts, *NOBODY)
+        assert (code, "a.tsv is a file" in error, says in error) == (2, True, True), error
+    code, error = fails(capsys, *command.split(), "cat", *NOBODY)
     assert "is a file" not in error
 
 
@@ -281,27 +315,42 @@ def test_how_values_are_written(stored):
 
 
 FAILURES = [
-    "texts[3] has 600 tokens and m reads 512; shorten it, or set truncate",
-    "objective.cloze.skip_multi_piece leaves these out",
-    "measurement.lengths[1] is 600; use 1 to 512",
-    "measurement.bootstrap.confidence is 2; use 0.5",
-    "systems[0] 'x' is unknown to all models",
-    "token: would travel to h:1 in clear text; use TLS, or insecure_token where",
-    "top_k is 0; use 1 to 5",
-    "layers[0]: layer 9 is out of range",
-    "it may speak TLS: call it with tls=bertscope.Tls(ca=...)",
-    "interventions[0].layer: layer 99 is out of range",
-    "no answer within 1 s; allow more with timeout=",
-    "punctuation[0] is no single piece of this model's vocabulary",
-    "f.conllu: has no roles; dependencies are read with read_conllu",
-    "other_model: models/m is compared with itself; name another model in other_model, or send interventions",
+    "fill: texts[3] has 600 tokens and m reads 512; shorten it, or set truncate",
+    "fill: top_k: must be at least 1",
+    "fill: candidates[2] 'set truncate' is no entry (candidates[2]: 'set truncate' is no entry)",
+    "fill: token: would travel to h:1 in clear text; use TLS, or insecure_token where something else encrypts",
+    "fill: it may ask for the caller's certificate: tls=bertscope.Tls(certificate=..., key=...)",
+    "fill: a.csv exists; go on with it by resume=True, or write to another file",
+    "fill: interventions[0].layer: layer 99 is out of range",
+    "fill: layers[0]: is of no option here, as model.layers is not",
+    "attention maps: layers[0]: layer 9 is out of range (layers[0]: layer 9 is out of range)",
+    "find: heads.heads[1].layer: layer 99 is out of range",
+    "relations heads: pairs[0].target is 7; activations.layers[0].model is none",
+    "find: activations.layers[0].units[2]: neuron 9999 is out of range",
+    "find: directions[0].vector: has 3 numbers",
+    "geometry neighbours: words[0]: is a word of no text",
+    "sweep: objective.cloze.skip_multi_piece leaves these out",
+    "sweep: greedy.max_removed is 0; greedy.order is unknown",
+    "benchmark models: measurement.lengths[1] is 600; use 1 to 512",
+    "benchmark models: measurement.bootstrap.confidence is 2; use 0.5",
+    "attention compare: other_model: m is compared with itself; name another model in other_model, or send interventions",
 ]
 
 
 def test_failures_speak_of_options(stored):
-    for says in FAILURES:
-        assert in_options(in_options(says)) == in_options(says)
-    stored(said=list(map(in_options, FAILURES)))
+    """The options are those of the command that runs: "layers" is --layer, and no option of a command without layers."""
+    said = {}
+    for line, message in (line.split(": ", 1) for line in FAILURES):
+        command = GROUP
+        for word in line.split():
+            command = command.commands[word]
+        before = filled.set(command.callback.options)
+        try:
+            said[f"{line}: {message}"] = in_options(message)
+            assert in_options(in_options(message)) == in_options(message)
+        finally:
+            filled.reset(before)
+    stored(said=said)
 
 
 def test_models_of_pairs_differ_from_the_first_one_in_one_table(stored) -> None:
@@ -310,8 +359,6 @@ def test_models_of_pairs_differ_from_the_first_one_in_one_table(stored) -> None:
         printed=printed(print_models, {"fake": first, "other": other}, width=140),
         columns=score_pairs.summary_columns(other, first, {"kind": ["x"] * 8}),
         joined=side_by_side({"a": {"x": np.array([1, 2])}, "b": {"x": [3], "y": ["z"]}}),
-        of_one_model=[one_model(None, plot="x.png"), one_model(["a"], plot="x.png"), one_model(["a", "b"], plot=None)],
-        refused=lambda: one_model(["a", "b"], errors_output="x.csv"),
     )
 
 

@@ -1,6 +1,5 @@
 """Figures for papers: their width, letters and title, a place in a figure of the caller's, and files that carry text."""
 
-import dataclasses
 import re
 
 import bertscope_workbench as workbench
@@ -54,10 +53,6 @@ def test_options_of_the_command(tmp_path):
     for wrong in ("wide", "99", "nan"):
         with pytest.raises(UsageError, match="--width: give column, page"):
             OutputOptions(plot=tmp_path / "a.png", width=wrong)
-    for field in dataclasses.fields(LookOptions):
-        given = {field.name: "column" if field.name == "width" else True}
-        with pytest.raises(UsageError, match="goes with --plot"):
-            OutputOptions(**given)
 
 
 @pytest.mark.slow

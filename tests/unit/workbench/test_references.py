@@ -31,7 +31,9 @@ def test_all_options_and_studies_with_a_method_exist() -> None:
     commands = FoundCommands()
     known = {*studies()}
     for name in methods():
-        options = {parameter.name for parameter in commands[name].params} if name != "study" else known
+        modes = getattr(commands[name], "commands", {})
+        every = [commands[name], *modes.values()]
+        options = known if name == "study" else {*modes, *(parameter.name for each in every for parameter in each.params)}
         assert set(methods()[name]) - {""} <= options, name
 
 

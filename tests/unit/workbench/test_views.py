@@ -227,10 +227,7 @@ def test_options_name_the_number(stored) -> None:
         ({"word_label": "a"}, "a b a"),
         ({"word_label": "Par"}, "In Paris."),
         ({"answer_span": "mat"}, "On the mat."),
-        ({"value": True, "other": "b"}, TEXT),
         ({"answer": "b", "value": True}, TEXT),
-        ({"label": "b", "mask": 1}, TEXT),
-        ({"value": True, "score_scale": "probability"}, TEXT),
         ({}, TEXT),
     ]
     rows = {"text": "a [MASK]", "answer": "b", "other": "c"}, {"text": "a", "text_pair": "b", "label": "good"}

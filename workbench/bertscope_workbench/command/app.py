@@ -18,12 +18,54 @@ from typer.core import TyperCommand
 
 from bertscope_workbench.command import commands
 from bertscope_workbench.command.checked_commands import Commands, Group
+from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.help import help_text, section, short
 from bertscope_workbench.command.views.output import Failure, UsageError, print_failure
-from bertscope_workbench.command.views.wording import in_options
+from bertscope_workbench.command.views.wording import filled, in_options
 
 INTERRUPTED = 130
-FIRST = ("serve", "demo", "explore", "models", "fill")
-"""Commands that the help names before the others."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Ask a model": ("fill", "score", "facts", "answer", "classify", "tag", "predict", "embed"),
+    "Look inside": (
+        *("attention", "relations", "attribute", "lens", "states", "geometry", "cka"),
+        *("find", "contacts", "align", "retrieve"),
+    ),
+    "Change it": ("trace", "sweep", "rank"),
+    "Train on its states": ("probe", "apply-probe", "structural-probe", "code-length", "erase", "codes"),
+    "Compress and measure": ("prune", "compress", "distill", "benchmark"),
+    "Redo papers": ("primer", "study", "cite"),
+    "Serve and operate": ("serve", "demo", "explore", "models", "health", "token", "cache", "mcp"),
+}
+"""The commands as the help lists them."""
+SOUGHT: Mapping[str, str] = {
+    "attention": "heads",
+    "attribute": "explain saliency shap",
+    "cka": "similarity",
+    "compress": "quantize",
+    "embed": "embeddings similarity vectors",
+    "fill": "cloze mask",
+    "find": "search",
+    "explore": "page ui",
+    "lens": "logit-lens",
+    "models": "list load unload",
+    "predict": "regression similarity",
+    "rank": "heads",
+    "score": "perplexity surprisal",
+    "states": "embeddings hidden-states vectors",
+    "sweep": "ablate heads",
+    "tag": "ner pos",
+    "trace": "patch",
+    "answer": "qa",
+}
+"""Names that people look for, by the command that does it."""
+LEFT_OF_COMMANDS = max(len(name) for names in GROUPS.values() for name in names) + 4
+FIRST_STEPS = """
+First steps:
+
+  bertscope demo
+  bertscope serve
+  bertscope fill "Paris is the capital of [MASK]."
+  bertscope help score"""
 
 
 class FoundCommands(Mapping[str, Any]):
@@ -33,7 +75,8 @@ class FoundCommands(Mapping[str, Any]):
         self.helps: dict[str, str] = {}
         """The help texts by name, in the order in which they are listed."""
         modules = {path.stem.replace("_", "-"): path for path in Path(commands.__path__[0]).glob("[a-z]*.py")}
-        for name in sorted(modules, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+        listed = [name for names in GROUPS.values() for name in names]
+        for name in sorted(modules, key=listed.index):
             self.helps[name] = inspect.cleandoc(modules[name].read_text(encoding="utf-8").split('"""', 2)[1])
 
     def __getitem__(self, name: str) -> Any:
@@ -74,9 +117,24 @@ class Found(Group):
         return TyperCommand(cmd_name, help=helps[cmd_name]) if cmd_name in helps else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the command that runs, with its options, and its arguments."""
+        """Returns the command that runs, with its options, and its arguments; of "help X" that of "X --help". Raises UsageError
+        for a name that there is not."""
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+        if sought := [f"bertscope {name}" for name, names in SOUGHT.items() if args[0] in names.split()]:
+            raise UsageError(f"No such command {args[0]!r}; see {' or '.join(sought)}")
         name, _, rest = super().resolve_command(ctx, args)
         return name, name and self._found[name], rest
+
+    def get_help(self, ctx: Any) -> str:
+        """Returns the help, which has the commands in groups."""
+        own = help_text(self, ctx, {}, path=ctx.command_path, every=True).replace("[OPTIONS]", "[OPTIONS] COMMAND ...", 1)
+        groups = (
+            section(title, [(name, short(self._found.helps[name])) for name in names], left=LEFT_OF_COMMANDS)
+            for title, names in GROUPS.items()
+        )
+        usage, _, options = own.partition("\n\nOptions:")
+        return "\n\n".join([usage, *groups, f"Options:{options}{FIRST_STEPS}"])
 
 
 app = Commands(
@@ -84,7 +142,7 @@ app = Commands(
     cls=Found,
     add_completion=True,
     pretty_exceptions_enable=False,
-    help="Asks BERT-family models questions.",
+    help="Asks BERT-family models what they know, which of their heads matter, and what compressing them costs.",
 )
 
 
@@ -100,14 +158,18 @@ def bertscope_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    target: Annotated[str | None, option("--target HOST:PORT,...", "The server to call, as after the command.")] = None,
+    token_file: Annotated[
+        Path | None, option("--token-file FILE", "File with the caller's token, as after the command.")
+    ] = None,
 ) -> None:
-    """Asks BERT-family models what they know, which of their heads matter, and what compressing them costs."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted, 143 terminated."""
+    before = filled.set({})
     try:
         code: int = app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
         if code == INTERRUPTED:  # Typer turns Ctrl-C into an exit code, and prints nothing.
@@ -126,6 +188,8 @@ def run(arguments: Sequence[str]) -> int:
             raise
         print_failure(f"bertscope: {in_options(str(error))}")
         return error.exit_code if isinstance(error, Failure) else 1
+    finally:
+        filled.reset(before)
 
 
 def main() -> None:
@@ -136,8 +200,27 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+WORDS = {
+    "Value error, ": "",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+    "Input should be": "must be",
+}
+"""Words of pydantic about a wrong value, and ours."""
+
+
 def _usage_message(error: Exception) -> str:
-    message = getattr(error, "format_message", error.__str__)()
+    message: str = getattr(error, "format_message", error.__str__)()
+    if isinstance(error, typer.BadParameter):
+        parameter: Any = error.param
+        name = (
+            ""
+            if parameter is None
+            else f"{parameter.opts[0] if parameter.param_type_name == 'option' else parameter.metavar}: "
+        )
+        message = name + str(error.message)
+        for said, words in WORDS.items():
+            message = message.replace(said, words)
     context = getattr(error, "ctx", None)
     hint = f" (try: {context.command_path} --help)" if context else ""
     return f"{message if message.endswith('...') else message.removesuffix('.')}{hint}"

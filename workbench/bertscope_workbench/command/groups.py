@@ -4,27 +4,47 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from bertscope_workbench.command.views.method import running
 from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.views.wording import filled
 
 
-def option(written: str, help: str | None = None, **more: Any) -> Any:  # noqa: A002  # as typer calls it
-    """Returns an option, which `written` as the help has it: "--layer, --layers L[,L]"; `more` goes to typer."""
+def option(
+    written: str,
+    help: str | None = None,  # noqa: A002  # as typer calls it
+    *,
+    needs: str = "",
+    without: str = "",
+    field: str | None = "",
+    **more: Any,
+) -> Any:
+    """Returns an option, which `written` as the help has it: "--layer, --layers L[,L]"; `more` goes to typer.
+
+    `needs` names parameters of the command, separated by blanks: the option is refused unless one of them is given. It is
+    refused also if one of `without` is given. `field` names what the option fills, a field of a request or an argument of a
+    client's method, where it is not called as the parameter is; None is nothing that an error could name.
+    """
     *others, last = written.split(", ")
     name, _, value = last.partition(" ")
-    return typer.Option(..., *others, name, metavar=value or None, help=help, **more)
+    made: Any = typer.Option(..., *others, name, metavar=value or None, help=help, **more)
+    made.needs, made.without, made.fields = needs.split(), without.split(), None if field is None else field.split()
+    return made
 
 
-def argument(value: str, help: str, **more: Any) -> Any:  # noqa: A002
-    """Returns an argument, whose value has this name in the help."""
-    return typer.Argument(metavar=value, help=help, **more)
+def argument(value: str, help: str, *, without: str = "", field: str = "", **more: Any) -> Any:  # noqa: A002
+    """Returns an argument, whose value has this name in the help; `without` and `field` are those of `option`."""
+    made: Any = typer.Argument(metavar=value, help=help, **more)
+    made.needs, made.without, made.fields = [], without.split(), field.split()
+    return made
 
 
+MOST_WITH_VALUES = 3
+"""The most options that an error names with their values."""
 DASHED = "dashed"
 """Beside an option whose choices are those of a `Literal` of the client: people write them with dashes, as options."""
 
@@ -37,23 +57,10 @@ class Offered:
         self.names, self.helps = names, helps
 
 
-def values_of(group: object, *names: str) -> dict[str, object]:
-    """Returns the values of options of a group, by their names on the command line."""
-    types = get_type_hints(type(group), include_extras=True)
-    return {_parts(types[name])[1].param_decls[0]: getattr(group, name) for name in names}
-
-
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raises UsageError for the first option that is set: "--plot goes with --describe"."""
-    for option, value in given.items():
-        if value is not None and value is not False and value != []:
-            raise UsageError(f"{option} {why}")
-
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
     """Returns the command as typer should see it: every field of a parameter that is a dataclass is a separate option.
 
-    A set of `Commands` calls it for each of its commands.
+    A set of `Commands` calls it for each of its commands, with the names under which it is called.
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, tuple[Any, list[str]]] = {}
@@ -69,21 +76,70 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     dashed = {parameter.name for parameter in parameters if DASHED in _parts(parameter.annotation)}
     parameters = [_with_dashes(parameter) if parameter.name in dashed else parameter for parameter in parameters]
 
+    options = options_of(parameters)
+
     @functools.wraps(command)
     def flat(**values: Any) -> None:
-        given = [name for name, value in values.items() if value]
+        filled.set(options)
+        _refuse_apart(parameters, values)
+        given = [*path[1:], *(name for name, value in values.items() if value)]
         values |= {name: values[name].replace("-", "_") for name in dashed if values[name] is not None}
-        for name, (group, fields) in groups.items():
-            values[name] = group(**{field: values.pop(field) for field in fields})
-        before = running.set((command.__name__.replace("_", "-"), given))
+        made = {name: group(**{field: values.pop(field) for field in fields}) for name, (group, fields) in groups.items()}
+        before = running.set((path[0], given))
         try:
-            command(**values)
+            command(**values, **made)
         finally:
             running.reset(before)
 
+    flat.options = options  # type: ignore[attr-defined]
     flat.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect looks for it
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return flat
+
+
+def options_of(parameters: Sequence[inspect.Parameter]) -> dict[str, str]:
+    """Returns the options of a command by the fields of requests, and the arguments of methods, that they fill: by the names
+    that are declared, else by the parameter's, and if it is repeatable by that of several."""
+    found = dict[str, list[str]]()
+    for parameter in parameters:
+        kind, *metadata = _parts(parameter.annotation)
+        declared = next((part for part in metadata if hasattr(part, "fields")), None)
+        own = [parameter.name, *([f"{parameter.name}s"] if "list" in str(kind) else [])]
+        if declared is not None and declared.fields is not None:
+            for name in declared.fields or (own if declared.param_decls else ()):
+                found.setdefault(name, []).append(_shown(parameter.annotation))
+    return {name: _either(shown) for name, shown in found.items()}
+
+
+def _refuse_apart(parameters: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> None:
+    """Raises UsageError for an option without one that it needs, or with one that it excludes."""
+    known = {each.name: each.annotation for each in parameters}
+    given = {
+        each.name
+        for each in parameters
+        if (value := values[each.name]) is not None and value is not False and value not in ([], (), each.default)
+    }
+    for name in (each.name for each in parameters if each.name in given):
+        declared = next((part for part in _parts(known[name])[1:] if hasattr(part, "needs")), None)
+        needs = [other for other in getattr(declared, "needs", ()) if other in known]
+        if needs and not given.intersection(needs):
+            others = [_shown(known[other], value=len(needs) <= MOST_WITH_VALUES) for other in needs]
+            raise UsageError(f"{_shown(known[name])} goes with {_either(others)}")
+        for other in getattr(declared, "without", ()):
+            if other in given:
+                raise UsageError(f"{_shown(known[name])} does not go with {_shown(known[other])}")
+
+
+def _either(names: Sequence[str]) -> str:
+    """Returns names as one of them: "a, b or c"."""
+    return " or ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
+
+
+def _shown(annotation: Any, *, value: bool = False) -> str:
+    """Returns an option's name on the command line, with its `value` if that is asked for; of an argument, the value's."""
+    declared = _parts(annotation)[1]
+    metavar = (declared.metavar or "").partition(" ")[0].strip("[].")
+    return " ".join([declared.param_decls[0], *([metavar] if value and metavar else [])]) if declared.param_decls else metavar
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:

@@ -98,7 +98,7 @@ def read_propbank(path: File, *, limit: SupportsIndex | None = None) -> PartialI
 
     found = read_sentences(path, limit, roles, PartialItems[RelationText]())
     if not any(text.pairs for text in found):
-        raise invalid_argument(str(path), "has no roles; dependencies are read with read_conllu")
+        raise invalid_argument(str(path), "has no roles of PropBank, only dependencies: read_conllu reads those")
     return found
 
 

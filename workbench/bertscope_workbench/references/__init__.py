@@ -72,7 +72,7 @@ def method_of(command: str, options: Iterable[str] = ()) -> Method | None:
 
 
 def method_of_commands(lines: Iterable[str], *first: str) -> tuple[Method, ...]:
-    """Returns what commands compute that are written as lines, "bertscope relations FILE --tree", after those of the names
+    """Returns what commands compute that are written as lines, "bertscope relations trees FILE", after those of the names
     `first`."""
     commands = (words[1:] for words in map(str.split, lines) if len(words) > 1 and words[0] == BERTSCOPE)
     asked = [*([name] for name in first), *commands]

@@ -188,7 +188,7 @@ def test_the_command_trains_keeps_and_reads(
     monkeypatch.chdir(tmp_path)
     for name, part in (("train", TRAIN), ("dev", DEV)):
         Path(f"{name}.txt").write_text("\n".join(text.text for text in part), encoding="utf-8")
-    asked = ["lens", "--train", "train.txt", "--dev", "dev.txt", "--epochs", "2", "--seed", "1", "--mask-rate", "0.3"]
+    asked = ["lens", "train", "train.txt", "--dev", "dev.txt", "--epochs", "2", "--seed", "1", "--mask-rate", "0.3"]
     assert run([*asked, "--keep", "lens.npz", "--output", "fits.csv"]) == 0
     kept = bertscope.load_lens("lens.npz")
     rows = Path("fits.csv").read_text(encoding="utf-8").splitlines()

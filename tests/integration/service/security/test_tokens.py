@@ -13,6 +13,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.contract import REFLECTION
 from bertscope_service.security import watched_files as watched
+from bertscope_workbench.command.app import run
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from prometheus_client import generate_latest
@@ -59,6 +60,11 @@ def test_what_the_table_does_not_know_needs_an_admin(guarded: Host, path: str) -
         with pytest.raises(grpc.RpcError) as caught:
             call(guarded, path, **bearing(ADMIN))
         assert code_of(caught.value) is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_command_without_a_token_is_told_how_to_give_one(guarded: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--target", guarded.target, "models", "list"]) == 1
+    assert "answers callers that it knows; give yours with --token-file FILE or $BERTSCOPE_TOKEN" in capsys.readouterr().err
 
 
 def test_probes_need_no_token(guarded: Host) -> None:

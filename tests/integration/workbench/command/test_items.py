@@ -75,7 +75,7 @@ def test_each_text_of_a_file_has_its_own_candidates(host: Host, command: Command
     for row, answer in zip(rows, alone, strict=True):
         assert row["probabilities"][0] == pytest.approx([each.probability for each in answer.masks[0].predictions], rel=1e-4)
     code, _, err = command(*asked[:3], "--target", host.target, "--output", output, "--resume")
-    assert code == 1 and "the option candidates_per_text was true and is null now" in err
+    assert code == 1 and "the option --candidates-per-text was true and is null now" in err
 
 
 def test_a_rejected_candidate_of_a_file_is_named(host: Host, command: Command, tmp_path: Path) -> None:

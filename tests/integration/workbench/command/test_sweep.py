@@ -86,7 +86,7 @@ def test_a_metric_that_is_not_measured(command, prompts):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["sweep"], ["rank"], ["prune", "--name", "n", "--least", "0.5"]], ids=lambda parts: parts[0]
+    "arguments", [["sweep"], ["rank"], ["prune", "least", "0.5", "--name", "n"]], ids=lambda parts: parts[0]
 )
 def test_an_item_that_the_server_refuses_is_named_by_its_line(arguments, command, server, tmp_path):
     path = tmp_path / "p.tsv"
@@ -165,13 +165,13 @@ def test_a_runtime_without_gradients_names_the_way_that_needs_none(command, serv
 
 
 def test_prune_the_least_important(command, server, prompts):
-    code, out, _ = command("prune", "--least", 0.25, "--prompts", prompts, "--name", "small", "--model", "fake", "--json")
+    code, out, _ = command("prune", "least", 0.25, "--prompts", prompts, "--name", "small", "--model", "fake", "--json")
     assert code == 0
     assert json.loads(out)["pruned_heads"] == {"0": [1, 2, 3]}
     rank, prune = server.requests
     assert rank.model == prune.model == "models/fake"
-    code, _, err = command("prune", "--least", 0.01, "--prompts", prompts, "--name", "small")
-    assert (code, err) == (1, "bertscope: --least 0.01 is less than one head; say more\n")
+    code, _, err = command("prune", "least", 0.01, "--prompts", prompts, "--name", "small")
+    assert (code, err) == (1, "bertscope: a share of 0.01 is less than one head; say more\n")
 
 
 LABELLING = """\

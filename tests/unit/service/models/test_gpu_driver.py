@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from bertscope_service import __main__ as server
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models import loading
 from bertscope_service.models.gpu_driver import why_no_gpu
+from bertscope_service.models.gpu_files import check_gpu
 from bertscope_service.models.loading import choose_device
 
 TOO_OLD = "The NVIDIA driver on your system is too old (found version 11040)."
@@ -23,6 +25,20 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "version"
     file.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02")
     return file
+
+
+def test_a_machine_without_a_driver_is_told_before_the_server_listens(
+    driver: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for device, files in (("cuda:0", [driver]), ("auto", []), ("cpu", [])):
+        check_gpu(device, files)
+    with pytest.raises(FailedPrecondition, match="--device cuda: this machine has no driver of a GPU; use cpu or auto"):
+        check_gpu("cuda", [driver.with_name("none")])
+    monkeypatch.setattr(server, "check_gpu", lambda device: check_gpu(device, []))
+    assert server.main(["--device", "cuda:1", "--port", "0"]) == 1
+    assert capsys.readouterr().err.startswith("bertscope serve: --device cuda:1: this machine has no driver of a GPU")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    check_gpu("cuda", [])
 
 
 def test_a_driver_that_is_too_old(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,10 @@
-"""Link the words of sentences and their translations by the cosine of their states; words are what blanks separate.
+"""Link the words of sentences and their translations, by the cosine of their states; words are what blanks separate.
 
 SimAlign (Jalili Sabet et al. 2020). Give tokenised sentences.
+
+Example:
+
+  bertscope align examples/paraphrases.tsv --layer 4 --gold examples/paraphrases.gold.txt --output links.txt
 """
 
 from pathlib import Path
@@ -45,7 +49,9 @@ def align(
     *,
     server: ServerOptions,
     file: TranslationOptions,
-    layer: Annotated[int, option("--layer L", "The layer of the states: 0 the embeddings, k after layer k - 1.", min=0)],
+    layer: Annotated[
+        int, option("--layer L", "The layer of the states: 0 the embeddings, k after layer k - 1.", min=0, field="layers")
+    ],
     method: Annotated[
         Literal["argmax", "itermax"],
         option("--method", "Link words that are each other's nearest, or look once more for further ones."),
@@ -54,7 +60,9 @@ def align(
         Path | None, option("--gold FILE", 'Links that people made, a line "0-0 1p2" for each pair: score by them.')
     ] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw a pair: .png, .svg or .pdf.")] = None,
-    pair: Annotated[int | None, option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0)] = None,
+    pair: Annotated[
+        int | None, option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0, needs="plot")
+    ] = None,
     looks: LookOptions,
     output: Annotated[
         Path | None, option("--output FILE", 'A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).')
@@ -67,9 +75,6 @@ def align(
         require_table(output)
     else:
         output_files.require_output(output, (PHARAOH,))
-    looks.require_plot_for_look(plot)
-    if plot is None and pair is not None:
-        raise UsageError("--pair goes with --plot")
     source = file.source()
     people = None if gold is None else read_file(gold, lambda gold: read_gold_alignments(gold, limit=file.limit))
     if people is not None and len(people) != len(source.items):

@@ -2,13 +2,18 @@
 
 A passage that is longer than the model reads is read in windows that overlap. With --output, a row for each question of a
 file is written as it comes, and --resume goes on with a file that was cut short.
+
+Examples:
+
+  bertscope answer "Where did she live?" --passage "Ada Lovelace lived in London." --model qa
+  bertscope answer --questions questions.tsv --output answers.csv --model qa
 """
 
 import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from bertscope import AnsweredQuestion
 from rich.console import Console
@@ -29,18 +34,17 @@ SHOWN_PASSAGE = 60
 class QuestionArguments:
     """Questions on one passage."""
 
-    questions: Annotated[list[str] | None, argument("[QUESTION]...", "Questions on one passage.")] = None
-    passage: Annotated[str | None, option("--passage TEXT", "The passage.")] = None
-    passage_file: Annotated[Path | None, option("--passage-file FILE", 'A file with the passage; "-" is stdin.')] = None
-
-    def __bool__(self) -> bool:
-        return bool(self.questions) or self.passage is not None or self.passage_file is not None
+    questions: Annotated[list[str] | None, argument("[QUESTION]...", "Questions on one passage.", without="file")] = None
+    passage: Annotated[str | None, option("--passage TEXT", "The passage.", without="file")] = None
+    passage_file: Annotated[
+        Path | None, option("--passage-file FILE", 'A file with the passage; "-" is stdin.', without="file passage")
+    ] = None
 
     def items(self) -> Numbered:
         """Returns the questions, each with the passage."""
         if not self.questions:
             raise UsageError("no question: give a QUESTION and its --passage, or --questions FILE")
-        if (self.passage is None) == (self.passage_file is None):
+        if self.passage is None and self.passage_file is None:
             raise UsageError("give one passage: --passage TEXT or --passage-file FILE")
         text = self.passage if self.passage_file is None else _read_passage(self.passage_file)
         return [(None, (question, text)) for question in self.questions]
@@ -50,15 +54,11 @@ class QuestionArguments:
 class QuestionFileOptions(ItemFileOptions):
     """A file of questions and passages."""
 
-    flag: ClassVar[str] = "--questions"
-    conflict: ClassVar[str] = "--questions FILE has the questions and the passages; give no QUESTION and no passage beside it"
-
     file: Annotated[Path | None, option("--questions FILE", 'Answer a file: columns "question", "passage".')] = None
 
 
 def answer(
     *,
-    to: AskingOptions,
     given: QuestionArguments,
     file: Annotated[QuestionFileOptions, Offered(columns="What the file calls them: passage=context.")],
     best: Annotated[int | None, option("--best N", "Spans for each question; 3 unless set.", min=1)] = None,
@@ -69,6 +69,7 @@ def answer(
         int | None, option("--stride N", "Tokens between the windows of a long passage; 128 unless set.", min=1)
     ] = None,
     call: Annotated[CallOptions, Offered("model", "timeout", "json")],
+    to: AskingOptions,
 ) -> None:
     AskedItems(to, given, file, call, files.QUESTIONS).answer(
         "answering",

@@ -1,4 +1,9 @@
-"""Classify words by a probe that was trained before, and show how often it is right."""
+"""Classify words by a probe that was trained before, and show how often it is right.
+
+Example:
+
+  bertscope apply-probe probe.npz examples/sentences.conllu
+"""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,11 +1,16 @@
 """Show which words made a score, of any head: how much of it is due to each.
 
 Values are exact Shapley values for texts of up to 10 words, and means over sampled orders, with intervals, beyond; --method
-names others. `bertscope lens --attribute` shows which parts of the model made the score; --site divides it among the neurons
+names others. `bertscope lens attribute` shows which parts of the model made the score; --site divides it among the neurons
 or heads of each layer by integrated gradients (knowledge neurons).
 
 With --output, a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short. A
 file may name the score of each line in the columns "answer" and "other", or "label".
+
+Examples:
+
+  bertscope attribute "The keys to the cabinet [MASK] on the table." --answer are --other is
+  bertscope attribute --texts examples/capitals.tsv --method occlusion --output words.jsonl
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -37,7 +42,6 @@ T = TypeVar("T")
 
 def attribute(
     *,
-    to: AskingOptions,
     given: PairArguments,
     target: TargetOptions,
     method: Annotated[AttributionMethod, option("--method", "How the score is divided among words."), DASHED] = "shapley",
@@ -60,13 +64,23 @@ def attribute(
     ] = None,
     interactions: Annotated[bool, option("--interactions", "Also show which two words act together.")] = False,
     site: Annotated[
-        Literal["neurons", "heads"] | None, option("--site", "Divide the score among neurons or heads in place of words.")
+        Literal["neurons", "heads"] | None,
+        option(
+            "--site",
+            "Divide the score among neurons or heads in place of words.",
+            without="absent pieces interactions plot",
+        ),
     ] = None,
-    layer: Annotated[list[str] | None, option("--layer L[,L]", "With --site: layers, from 0; all unless set.")] = None,
-    top: Annotated[int | None, option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000)] = None,
+    layer: Annotated[
+        list[str] | None, option("--layer L[,L]", "With --site: layers, from 0; all unless set.", needs="site")
+    ] = None,
+    top: Annotated[
+        int | None, option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000, needs="site")
+    ] = None,
     out: Annotated[OutputOptions, Offered(*LOOKS, plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
     file: Annotated[ItemFileOptions, Offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
+    to: AskingOptions,
 ) -> None:
     alone = file.file is None and len(given.texts or []) == 1 and given.texts != ["-"]
     if out.plot is not None and not alone:
@@ -79,10 +93,6 @@ def attribute(
     asked = AskedItems(to, given, file, call, files.ATTRIBUTED if own else files.INPUTS)
 
     if site is not None:
-        words = {"--absent": absent, "--pieces": pieces, "--interactions": interactions, "--plot": out.plot}
-        for name, value in words.items():
-            if value:
-                raise UsageError(f"{name} is about words, and --site about {site}")
         asked.answer(
             "attributing",
             lambda client: partial(find_neurons, client, alone=alone),
@@ -98,8 +108,6 @@ def attribute(
             truncate=call.truncate,
         )
         return
-    if layer or top:
-        raise UsageError("--layer and --top go with --site")
 
     def show(screen: Console, found: WordAttribution) -> None:
         written = out.write({}, partial(save_word_attribution, found))

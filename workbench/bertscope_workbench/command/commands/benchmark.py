@@ -6,9 +6,12 @@ says otherwise. A difference that its interval doesn't support is not distinguis
 What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
 Models that embed texts are compared by their vectors (--embed; without a head in any case).
 
-With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
-
 Ctrl-C ends the benchmark on the server, too.
+
+Examples:
+
+  bertscope benchmark --model bertscope-mini --model fast --agreement examples/sentences.txt
+  bertscope benchmark --model bertscope-mini --model fast --loss examples/sentences.txt --output decision.html
 """
 
 from collections.abc import Sequence
@@ -18,8 +21,9 @@ from typing import Annotated
 from bertscope import BenchmarkReport, StudyTable
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import option, refuse, values_of
-from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
+from bertscope_workbench.command.checked_commands import modes
+from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, texts, texts_named
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.results import print_written
@@ -30,65 +34,48 @@ from bertscope_workbench.command.views.output import UsageError, console, print_
 from bertscope_workbench.plots.benchmark import save_benchmark
 from bertscope_workbench.plots.look import Look
 
+app = modes("benchmark", __doc__, studies="studies", system="studies --system NAME", heavy="studies --heavy")
 
-def benchmark(
-    server: ServerOptions,
+Outputs = Annotated[
+    list[Path] | None,
+    option(
+        "--output FILE",
+        "Write it: .html as a page for a decision, .json, .tex, or rows as .csv, .tsv, .jsonl, .parquet. Repeatable.",
+    ),
+]
+
+
+@app.command("models", help=__doc__)
+def models(
+    *,
     compared: ModelOptions,
-    measuring: MeasuringOptions,
     score: ScoreOptions,
-    studies: StudyOptions,
-    looks: LookOptions,
-    output: Annotated[
-        list[Path] | None,
-        option(
-            "--output FILE",
-            "Write it: .html as a page for a decision, .json, .tex, or rows as .csv, .tsv, .jsonl, .parquet. Repeatable.",
-        ),
-    ] = None,
+    measuring: MeasuringOptions,
+    output: Outputs = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
+    looks: LookOptions,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
+    server: ServerOptions,
 ) -> None:
     for path in output or ():
         benchmark_files.require(path)
     output_files.require_plot(plot)
-    looks.require_plot_for_look(plot)
-    if studies.studies:
-        loaded = values_of(compared, "models", "baseline", "agreement", "embed", "top_k", "as_loaded")
-        scored = dict.fromkeys([*score.given, *score.extra], True)
-        others = loaded | scored | values_of(measuring, "run_texts") | {"--plot": plot}
-        refuse(others, "goes without --studies only")
-        print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), json=json)
-        return
-    refuse(values_of(studies, "system", "heavy"), "goes with --studies only")
-    compared.check()
-    measuring.check()
-    if score.extra and not score.given:
-        raise UsageError(f"{score.extra[0]} goes with one of {', '.join(score.flags.values())}")
-    if compared.as_loaded and measuring.runtime:
-        raise UsageError("--runtime and --as-loaded exclude each other: the former runs all models by one library")
+    names = compared.names()
     if plot and not (compared.agreement or score.given):
         raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
-    if plot and len(set(compared.names())) < 2:
+    if plot and len(set(names)) < 2:
         raise UsageError("--plot shows models beside a baseline: name two or more with --model")
-    print_measured(measure_models(compared, measuring, score, server, timeout), output or (), plot, looks.look, json=json)
-
-
-def measure_models(
-    compared: ModelOptions, measuring: MeasuringOptions, score: ScoreOptions, server: ServerOptions, timeout: float | None
-) -> BenchmarkReport:
-    """Measures loaded models, and shows the progress."""
-    names = compared.names()
     with (
         score.lines_named(),
-        texts_named(texts=measuring.run_texts, agreement_texts=compared.agreement),
+        texts_named(texts=compared.run_texts, agreement_texts=compared.agreement),
         server.connect(timeout) as client,
         progress.benchmarking("benchmark") as show,
     ):
-        return client.benchmark_models(
+        measured = client.benchmark_models(
             names,
             baseline=compared.baseline,
-            agreement_texts=None if compared.agreement is None else texts(compared.agreement),
+            agreement_texts=texts(compared.agreement),
             top_k=compared.top_k,
             objective=score.objective() if score.given else None,
             embed=compared.embed,
@@ -97,22 +84,39 @@ def measure_models(
             seed=score.seed,
             on_progress=show,
             timeout=timeout,
-            texts=measuring.texts(),
+            texts=texts(compared.run_texts),
             **measuring.arguments(),
         )
+    print_measured(measured, output or (), plot, looks.look, json=json)
 
 
-def measure_studies(
-    studies: StudyOptions, measuring: MeasuringOptions, seed: int, server: ServerOptions, timeout: float | None
-) -> StudyTable:
-    """Measures published systems, and shows the progress."""
+@app.command("studies")
+def studies(
+    *,
+    system: Annotated[list[str] | None, option("--system NAME", "Measure this one alone. Repeatable.")] = None,
+    heavy: Annotated[bool, option("--heavy", "Also those of BERT-large size.")] = False,
+    measuring: MeasuringOptions,
+    seed: Annotated[int, option("--seed", "Of the intervals.", min=0)] = 0,
+    output: Outputs = None,
+    timeout: options.LongTimeout = None,
+    json: options.Json = False,
+    server: ServerOptions,
+) -> None:
+    """Measure published compressed models, built as shapes with random weights, beside BERT-base and what was published.
+
+    Example:
+
+      bertscope benchmark studies --batch-size 1 --output studies.html
+    """
+    for path in output or ():
+        benchmark_files.require(path)
     with (
         texts_named(),
         server.connect(timeout) as client,
         progress.benchmarking("benchmark") as show,
         client.benchmark_studies(
-            studies.system,
-            heavy=studies.heavy,
+            system,
+            heavy=heavy,
             runtime=measuring.runtime,
             seed=seed,
             on_progress=show,
@@ -120,7 +124,8 @@ def measure_studies(
             **measuring.arguments(),
         ) as running,
     ):
-        return running.table()
+        measured = running.table()
+    print_measured(measured, output or (), json=json)
 
 
 def print_measured(

@@ -1,6 +1,10 @@
 """Print the papers of what a command computes, as BibTeX or as text; without a command, how to cite bertscope.
 
 The documents that --json prints name the same papers under "method".
+
+Example:
+
+  bertscope cite score pairs --format text
 """
 
 import sys

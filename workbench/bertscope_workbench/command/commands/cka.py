@@ -1,4 +1,9 @@
-"""Show how alike the states of each two layers are, of one model or of two (linear CKA)."""
+"""Show how alike the states of each two layers are, of one model or of two (linear CKA).
+
+Example:
+
+  bertscope cka --texts examples/sentences.txt --plot cka.png
+"""
 
 from functools import partial
 from typing import Annotated
@@ -23,7 +28,8 @@ def cka(
     to: ModelOptions,
     file: TextFileOptions,
     compare: Annotated[
-        str | None, option("--compare MODEL", "Compare with the layers of this model, under any interventions.")
+        str | None,
+        option("--compare MODEL", "Compare with the layers of this model, under any interventions.", field="other_model"),
     ] = None,
     layer: options.Layers = None,
     other_layer: Annotated[list[str] | None, option("--other-layer L[,L]", "Likewise, of the second model.")] = None,

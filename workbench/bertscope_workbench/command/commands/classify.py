@@ -2,6 +2,10 @@
 
 Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
 a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+
+Example:
+
+  bertscope classify "A charming and often affecting journey." --model sst2
 """
 
 from typing import Annotated, Any
@@ -17,10 +21,11 @@ from bertscope_workbench.command.views.output import print_cut, table, text_line
 
 
 def classify(
-    to: AskingOptions,
+    *,
     given: PairArguments,
     file: Annotated[ItemFileOptions, Offered(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
+    to: AskingOptions,
 ) -> None:
     def fields(answer: ClassifiedText) -> dict[str, Any]:
         return {**document_of(answer), "label": answer.label}

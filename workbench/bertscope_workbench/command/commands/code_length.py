@@ -1,6 +1,10 @@
 """Measure how many bits the labels of words take, given each layer's states: a short code is a label that is easy to read.
 
 Minimum description length by online coding (Voita and Titov 2020).
+
+Example:
+
+  bertscope code-length examples/sentences.conllu --layers 0,2,6 --plot code-length.png
 """
 
 from functools import partial

@@ -1,5 +1,11 @@
-"""Train sparse codes of a layer's states, and say what the masked-LM loss is with them in place of the states; or show what is
-known of a file of codes. --codes FILE with --scale-site code:L:N=0 of other commands changes them."""
+"""Train sparse codes of a layer's states, or show what is known of a file of codes.
+
+Other commands change codes by --codes FILE with --scale-site code:L:N=0.
+
+Example:
+
+  bertscope codes codes.safetensors
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,25 +15,35 @@ from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, read_file, require_output
-from bertscope_workbench.command.views.output import UsageError, printable, table, titled
+from bertscope_workbench.command.views.output import printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers.embedded_codes import read_codes
 
+app = modes("codes", __doc__, train="train FILE --layer L")
 
-def codes(
+
+@app.command("show", help=__doc__)
+def show(
+    file: Annotated[Path, argument("FILE", "Codes that `codes train --save` wrote; embedded: those that ship.")],
+    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    json: options.Json = False,
+) -> None:
+    found = read_file(file, read_codes)
+    print_result(found, document, print_codes, json=json, written=out.write(found))
+
+
+@app.command("train")
+def train(
     *,
-    to: ModelOptions,
-    file: Annotated[
-        Path | None, argument("[FILE]", "Codes that --save wrote, to show instead of --train; embedded: those that ship.")
-    ] = None,
-    train: Annotated[Path | None, option("--train FILE", "Texts to train on: .txt, .conllu or a table.")] = None,
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that scores are of; a tenth of --train unless set.")] = None,
-    layer: Annotated[int | None, option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", min=0)] = None,
+    file: Annotated[Path, argument("FILE", "Texts to train on: .txt, .conllu or a table.")],
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that scores are of; a tenth of FILE unless set.")] = None,
+    layer: Annotated[int, option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", min=0)],
     count: Annotated[int | None, option("--count N", "Codes; four times a state's length unless set.", min=1)] = None,
     active: Annotated[int | None, option("--active N", "Codes active at a piece on average; 32 unless set.", min=1)] = None,
     mask_rate: Annotated[
@@ -38,24 +54,21 @@ def codes(
     seed: Annotated[int, option("--seed", "Draws directions, masks, the order of pieces and --dev.", min=0)] = 0,
     limit: Annotated[int | None, option("--limit N", "Take the first N texts of each file.", min=1)] = None,
     about: Annotated[str, option("--about TEXT", "Kept with the codes: what the texts are, a licence.")] = "",
-    half: Annotated[bool, option("--half", "With --save: as float16.")] = False,
     save: Annotated[Path | None, option("--save FILE", "Keep the codes for --codes: a file, .safetensors.")] = None,
+    half: Annotated[bool, option("--half", "With --save: as float16.", needs="save")] = False,
     out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: options.LongCallOptions,
+    to: ModelOptions,
 ) -> None:
-    if (file is None) == (train is None):
-        raise UsageError("give either --train FILE or a FILE of codes")
-    if file is not None:
-        found = read_file(file, read_codes)
-        print_result(found, document, print_codes, json=call.json, written=out.write(found))
-        return
-    if layer is None:
-        raise UsageError("--train needs --layer L")
-    if half and save is None:
-        raise UsageError("--half goes with --save")
+    """Train sparse codes of a layer's states, and say what the masked-LM loss is with them in place of the states.
+
+    Example:
+
+      bertscope codes train examples/sentences.txt --layer 3 --count 64 --active 8 --save codes.safetensors
+    """
     require_output(save, (".safetensors",), "--save")
-    parts = [[] if path is None else TextFileOptions(texts=path, limit=limit).source().items for path in (train, dev)]
-    with to.connect(call.timeout) as client, training() as show:
+    parts = [[] if path is None else TextFileOptions(file=path, limit=limit).source().items for path in (file, dev)]
+    with to.connect(call.timeout) as client, training() as show_progress:
         found = client.train_codes(
             parts[0],
             layer=layer,
@@ -67,7 +80,7 @@ def codes(
             epochs=epochs,
             seed=seed,
             **to.arguments(),
-            on_progress=show,
+            on_progress=show_progress,
             **call.arguments(),
         ).described(about)
     written = out.write(found)

@@ -1,6 +1,10 @@
 """Find the heads of a protein model that attend to contacts: residues apart in the sequence that touch in the structure.
 
 The share of a head is that of the pairs with attention over the threshold that are in contact (Vig et al. 2021).
+
+Example:
+
+  bertscope contacts MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ distances.npy --output heads.csv
 """
 
 from functools import partial

@@ -30,7 +30,7 @@ from bertscope_workbench.command.options import steps as step_grammar
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import table, titled
 from bertscope_workbench.command.views.progress import distilling
@@ -119,9 +119,8 @@ def _texts(path: Path | None, limit: int | None, *, labelled: bool) -> Any:
     if path is None:
         return ()
     if not labelled:
-        return TextFileOptions(texts=path, limit=limit).source().items
-    with reading(path):
-        return LabelledTexts(files.read_labelled(path, limit=limit))
+        return TextFileOptions(file=path, limit=limit).source().items
+    return LabelledTexts(read_file(path, lambda path: files.read_labelled(path, limit=limit)))
 
 
 def document(found: DistilledModel) -> dict[str, Any]:

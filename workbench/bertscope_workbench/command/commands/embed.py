@@ -2,6 +2,11 @@
 
 With --output, a row for each text of a file is written as it comes, its vector a list of numbers, and --resume goes on
 with a file that was cut short.
+
+Examples:
+
+  bertscope embed "The cat sat." "A dog barked." --normalize
+  bertscope embed --texts examples/sentences.txt --output vectors.jsonl
 """
 
 from typing import Annotated
@@ -19,7 +24,7 @@ SHOWN = 6
 
 
 def embed(
-    to: AskingOptions,
+    *,
     given: PairArguments,
     file: Annotated[ItemFileOptions, Offered(file='Make vectors of a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
@@ -27,6 +32,7 @@ def embed(
     normalize: Annotated[
         bool | None, option("--normalize/--no-normalize", "Divide vectors by their length; as declared unless set.")
     ] = None,
+    to: AskingOptions,
 ) -> None:
     asked = AskedItems(to, given, file, call)
     own = {"pooling": pooling, "normalize": normalize, "truncate": call.truncate}

@@ -1,7 +1,11 @@
-"""Find, for each layer, the linear map that erases a label of words, and what a probe reads before and after.
+"""Find the linear map that erases a label of words, in each layer, and what a probe reads before and after.
 
 With --loss, also what the masked-LM loss of texts is with the label erased in one layer, beside a random subspace of the same
 rank (amnesic probing, Elazar et al. 2021).
+
+Example:
+
+  bertscope erase examples/sentences.conllu --label upos --layer 2,4 --save upos.npz
 """
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,10 @@
 A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
 --prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
 each fact is written as its answers come, and --resume goes on with a file that was cut short.
+
+Example:
+
+  bertscope facts examples/countries.tsv --columns subject=country,object=capital --template "The capital of [X] is [Y]."
 """
 
 from collections.abc import Sequence

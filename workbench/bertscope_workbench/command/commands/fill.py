@@ -2,6 +2,11 @@
 
 Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
 a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+
+Examples:
+
+  bertscope fill "Paris is the capital of [MASK]." --top-k 3
+  bertscope fill --texts examples/capitals.tsv --output filled.csv
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -31,9 +36,6 @@ class _WithCandidates:
 
     given: PairArguments
 
-    def __bool__(self) -> bool:
-        return bool(self.given)
-
     def items(self) -> Numbered:
         """Yields the texts, or the pair, each with its candidates."""
         for line, item in self.given.items():
@@ -43,10 +45,9 @@ class _WithCandidates:
 
 def fill(
     *,
-    to: AskingOptions,
     given: Annotated[PairArguments, Offered(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
     next_sentence: Annotated[
-        bool, option("--next-sentence", "Also say how likely the second text follows; needs no mask.")
+        bool, option("--next-sentence", "Also say how likely the second text follows; needs no mask.", needs="pair file")
     ] = False,
     top_k: Annotated[int | None, option("--top-k, -k", "How many predictions for each mask; 5 unless set.", min=1)] = None,
     candidates: Annotated[str | None, option("--candidates A,B", "Score these words instead, with commas between.")] = None,
@@ -75,9 +76,8 @@ def fill(
     ] = None,
     file: Annotated[ItemFileOptions, Offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
+    to: AskingOptions,
 ) -> None:
-    if next_sentence and given.pair is None and file.file is None:
-        raise UsageError("--next-sentence goes with --pair TEXT, or --texts FILE with a column text_pair")
     words = [] if candidates is None else specifications.words("--candidates", candidates)
     asked = (
         AskedItems(to, _WithCandidates(given), file, call, files.CANDIDATES)

@@ -1,7 +1,11 @@
-"""Search a corpus for the words at which heads, neurons, directions or sparse codes are largest.
+"""Search a corpus for the words at which units are largest: heads, neurons, directions or sparse codes.
 
 Each unit is shown with its best places and with words drawn by chance. --pos and --relation count the tags of a treebank at the
 best places of all units: what does a head look at? A search that is ended keeps what it found, and --resume goes on.
+
+Example:
+
+  bertscope find examples/sentences.txt --unit head:0:2 --unit neuron:3:217 --places 5
 """
 
 from collections.abc import Callable, Sequence
@@ -40,14 +44,20 @@ def find(
     unit: Annotated[
         list[str] | None,
         option(
-            "--unit UNIT", "head:4:10, neuron:3:217, code:3:217 (with --codes), or all of a layer or kind: heads, neurons:3."
+            "--unit UNIT",
+            "head:4:10, neuron:3:217, code:3:217 (with --codes), or all of a layer or kind: heads, neurons:3.",
+            field="heads activations",
         ),
     ] = None,
     direction: Annotated[
-        list[str] | None, option("--direction L:FILE.npy", "A direction at the state before layer L. Repeatable.")
+        list[str] | None,
+        option("--direction L:FILE.npy", "A direction at the state before layer L. Repeatable.", field="directions"),
     ] = None,
     probe: Annotated[
-        list[str] | None, option("--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.")
+        list[str] | None,
+        option(
+            "--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.", field="directions"
+        ),
     ] = None,
     near: Annotated[
         list[str] | None,
@@ -58,8 +68,10 @@ def find(
     pairs: Annotated[
         str | None, option("--pairs RELATION", "Heads: weights from a word to what depends on it by RELATION (.conllu).")
     ] = None,
-    back: Annotated[bool, option("--back", "With --pairs: from the dependent word to the one that it depends on.")] = False,
-    pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).")] = False,
+    back: Annotated[
+        bool, option("--back", "With --pairs: from the dependent word to the one that it depends on.", needs="pairs")
+    ] = False,
+    pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).", without="relation")] = False,
     relation: Annotated[bool, option("--relation", "Count relations, of words, partners, and between both, likewise.")] = False,
     places: Annotated[
         int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1, max=100)
@@ -79,10 +91,6 @@ def find(
         raise UsageError("--pos, --relation and --pairs go with a treebank (.conllu)")
     if summary.summary is not None and not tagged:
         raise UsageError("--summary goes with --pos or --relation: it is the table of tags")
-    if back and not pairs:
-        raise UsageError("--back goes with --pairs")
-    if pos and relation:
-        raise UsageError("--pos does not go with --relation; count one at a time")
     asked = searched(unit, direction, probe, to.codes, near)
     source = texts_of(file, limit)
     earlier = None if resume is None else _earlier(resume)

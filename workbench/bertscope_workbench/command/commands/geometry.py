@@ -1,4 +1,10 @@
-"""Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
+"""Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts.
+
+Examples:
+
+  bertscope geometry --texts examples/sentences.txt --frequent 3
+  bertscope geometry "The bank of the river." "The bank lent money." --word bank
+"""
 
 from functools import partial
 from pathlib import Path
@@ -12,13 +18,14 @@ from rich.console import Console
 
 from bertscope_workbench.analyses.variances import explainable_variance, variance_document
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option, refuse
+from bertscope_workbench.command.checked_commands import modes
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.parts.neighbours import NeighbourOptions, find_neighbours, print_variance, print_words
-from bertscope_workbench.command.views.output import UsageError, plural, print_heading, table, titled
+from bertscope_workbench.command.parts.neighbours import find_neighbours, print_variance, print_words
+from bertscope_workbench.command.views.output import plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.geometry import save_geometry
@@ -27,34 +34,35 @@ DIMENSIONS = 3
 """The largest dimensions that are named."""
 
 
-def geometry(
+app = modes("geometry", __doc__, neighbours="neighbours --word WORD")
+
+
+@app.command("layers", help=__doc__)
+def layers(
     *,
-    to: ModelOptions,
     file: TextFileOptions,
-    around: NeighbourOptions,
     layer: options.Layers = None,
-    pieces: Annotated[bool, option("--pieces", "A vector for each piece, and not for each word.")] = False,
-    special: Annotated[bool, option("--special", "Special tokens have vectors too.")] = False,
+    pieces: Annotated[bool, option("--pieces", "A vector for each piece, and not for each word.", without="variance")] = False,
+    special: Annotated[bool, option("--special", "Special tokens have vectors too.", without="variance")] = False,
     word: Annotated[list[str] | None, option("--word WORD", "Show how alike this word's vectors are. Repeatable.")] = None,
     frequent: Annotated[
         int | None, option("--frequent N", "The same of the N most frequent words of the texts.", min=1)
     ] = None,
     rank: Annotated[bool, option("--rank", "Also the share of the first direction and the effective rank.")] = False,
     variance: Annotated[
-        bool, option("--variance", "Also how well one vector could stand for each word of --word and --frequent.")
+        bool,
+        option(
+            "--variance", "Also how well one vector could stand for each word of --word and --frequent.", needs="word frequent"
+        ),
     ] = False,
     out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    word_output: Annotated[Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.")] = None,
+    word_output: Annotated[
+        Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.", needs="word frequent")
+    ] = None,
     call: options.CallOptions,
+    to: ModelOptions,
 ) -> None:
     require_table(word_output, "--word-output")
-    words = {"--word": word, "--frequent": frequent}
-    vectors = {"--pieces": pieces, "--special": special, "--rank": rank, "--variance": variance}
-    around.require_alone({**words, **vectors, "--plot": out.plot, "--word-output": word_output})
-    if not any(words.values()):
-        refuse({"--word-output": word_output, "--variance": variance}, "goes with --word or --frequent")
-    if variance and (pieces or special):
-        raise UsageError("--variance does not go with --pieces or --special")
     source = file.source()
     arguments: dict[str, Any] = {
         "layers": specifications.numbers("--layer", layer),
@@ -62,9 +70,6 @@ def geometry(
         "truncate": call.truncate,
         **to.arguments(),
     }
-    if around.neighbours:
-        find_neighbours(to, around, source, out, call, **arguments)
-        return
     named = [*(word or []), *(frequent_words(source.items, frequent) if frequent else [])]
     named = list({name.casefold(): name for name in named}.values())
     with to.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
@@ -96,6 +101,9 @@ def geometry(
             print_variance(screen, variances)
 
     print_result(found, lambda found: document(found) | added, show_all, json=call.json, written=written, source=source)
+
+
+app.command("neighbours")(find_neighbours)
 
 
 def print_geometry(screen: Console, found: GeometryDescription) -> None:

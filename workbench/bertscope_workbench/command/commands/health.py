@@ -1,8 +1,14 @@
-"""Say whether a server serves: the exit code is 0 if it does, 1 if it does not or can't be reached, 2 for wrong use."""
+"""Say whether a server serves: the exit code is 0 if it does, 1 if it does not or can't be reached, 2 for wrong use.
+
+Example:
+
+  bertscope health --wait 120
+"""
 
 from typing import Annotated
 
 from bertscope import DeadlineExceeded, Health
+from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option
@@ -14,7 +20,7 @@ def health(
     server: ServerOptions,
     wait: Annotated[float | None, option("--wait SECONDS", "Wait until the server serves.", min=0.001)] = None,
     service: Annotated[str | None, option("--service NAME", "Ask for one service, bertscope.v1.ClozeService for one.")] = None,
-    timeout: options.Timeout = options.TIMEOUT,
+    timeout: options.Timeout = DEFAULT_TIMEOUT_SECONDS,
     json: options.Json = False,
 ) -> None:
     with server.connect(timeout) as client:

@@ -47,8 +47,10 @@ def mcp(
     host_name: Annotated[
         list[str] | None, option("--host-name NAME", "HTTP: a name that callers use for this machine.")
     ] = None,
-    http_certificate: Annotated[Path | None, option("--http-certificate FILE", "HTTP: encrypt, with this certificate.")] = None,
-    http_key: Annotated[Path | None, option("--http-key FILE", "HTTP: its private key.")] = None,
+    http_certificate: Annotated[
+        Path | None, option("--http-certificate FILE", "HTTP: encrypt, with this certificate.", needs="http_key")
+    ] = None,
+    http_key: Annotated[Path | None, option("--http-key FILE", "HTTP: its private key.", needs="http_certificate")] = None,
 ) -> None:
     from bertscope_workbench.agents.contract import chosen  # the whole contract takes time to import
 
@@ -62,7 +64,7 @@ def mcp(
         raise Failure("bertscope mcp needs the package mcp: in a checkout, pip install . './workbench[mcp]'")
     token = _caller_token(caller_token_file) if http else None
     if http:
-        _check(server, host, token, http_certificate, http_key)
+        _check(server, host, token)
     logging.basicConfig(level=logging.WARNING)  # to stderr: stdout is the protocol's
     from bertscope_workbench.agents import serving
     from bertscope_workbench.agents.calls import Calls
@@ -104,7 +106,7 @@ def _caller_token(file: Path | None) -> str | None:
     return token
 
 
-def _check(server: ServerOptions, host: str, token: str | None, certificate: Path | None, key: Path | None) -> None:
+def _check(server: ServerOptions, host: str, token: str | None) -> None:
     """Refuses what would lend its owner's rights to others: agents call with the token and the certificate of this command."""
     if token is None and host not in LOOPBACK:
         raise UsageError(f"--host {host}: other machines need a token: --caller-token-file FILE or ${TOKEN_VARIABLE}")
@@ -113,5 +115,3 @@ def _check(server: ServerOptions, host: str, token: str | None, certificate: Pat
             "other users of this machine could call with your token: give callers one, "
             f"--caller-token-file FILE or ${TOKEN_VARIABLE}"
         )
-    if (certificate is None) != (key is None):
-        raise UsageError("--http-certificate and --http-key go together")

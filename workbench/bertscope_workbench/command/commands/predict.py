@@ -1,8 +1,12 @@
-"""Give texts or pairs the value that a fine-tuned model predicts: a rating, the similarity of a pair, a relevance.
+"""Give texts the value that a fine-tuned model predicts: a rating, the similarity of a pair, a relevance.
 
 With --query, each text is a candidate that a cross-encoder reads with the query; the highest value comes first. Many texts
 are answered in groups as they come; with --json, one that is refused means that none is printed. With --output, a row for
 each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+
+Example:
+
+  bertscope predict "A plane is taking off." --pair "An air plane is taking off." --model sts
 """
 
 from typing import Annotated
@@ -16,28 +20,20 @@ from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import (
-    UsageError,
-    console,
-    plural,
-    print_cut,
-    print_json,
-    printable,
-    text_line,
-)
+from bertscope_workbench.command.views.output import console, plural, print_cut, print_json, printable, text_line
 from bertscope_workbench.command.views.result_tables import result_table
 
 
 def predict(
     *,
-    to: AskingOptions,
     given: PairArguments,
-    query: Annotated[str | None, option("--query TEXT", "Read each TEXT as a candidate for this query, and rank them.")] = None,
+    query: Annotated[
+        str | None, option("--query TEXT", "Read each TEXT as a candidate for this query, and rank them.", without="pair rows")
+    ] = None,
     file: ItemFileOptions,
     call: CallOptions,
+    to: AskingOptions,
 ) -> None:
-    if query is not None and (given.pair is not None or to.rows is not None):
-        raise UsageError("--query goes with neither --pair nor --output")
     asked = AskedItems(to, given, file, call)
     if query is None:
         asked.answer("predicting", lambda client: client.predict_values_stream, print_value, truncate=call.truncate)

@@ -1,6 +1,11 @@
-"""Ask which claims of "A Primer in BERTology" and later papers hold for a model: a measurement, a control and a verdict each.
+"""Ask which claims about BERT hold for a model: those of "A Primer in BERTology" and later papers, each with a measurement, a
+control and a verdict.
 
 Writes one page that anybody can read, and beside it the same as .json and .parquet. Without --data, items that ship are asked.
+
+Example:
+
+  bertscope primer --only negation --only few-patterns
 """
 
 from pathlib import Path

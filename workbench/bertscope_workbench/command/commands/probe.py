@@ -1,26 +1,33 @@
-"""Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
+"""Train a probe on each layer, beside a control task, to see where a label of words can be read out.
+
+Examples:
+
+  bertscope probe examples/sentences.conllu
+  bertscope probe examples/sentences.conllu --label deprel --keep probe.npz
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult, RegressionResult
+from bertscope import Client, InvalidArgument, KeptProbe, LayerMix, ProbeResult, RegressionResult
 from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
-from bertscope_workbench.command.options.models import Models, one_model, side_by_side
+from bertscope_workbench.command.options.models import Models, side_by_side
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import (
-    Failure,
     percent,
     plural,
     print_left_out,
@@ -37,87 +44,122 @@ from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
 
 CONFUSIONS = 5
 """The classes taken for another that are shown."""
+ROWS = "Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."
 
 
 T = TypeVar("T")
 
 
-def probe(
-    *,
-    to: ModelOptions,
-    file: Annotated[Path, argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")],
-    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None,
-    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None,
+app = modes("probe", __doc__)
+
+
+@dataclass(frozen=True)
+class ProbeOptions:
+    """The words to probe, and the probes."""
+
+    file: Annotated[Path, argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")]
+    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None
+    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None
     label: Annotated[
         Literal["upos", "xpos", "deprel", "head", "depth", "index", "arc"],
         option("--label", "The column to predict; the head's place; the depth; the word's number; or arc, deprel of a pair."),
-    ] = "upos",
+    ] = "upos"
     values: Annotated[
-        bool, option("--values", 'Predict numbers by least squares: labels such as depth and index, or "value" of .jsonl.')
-    ] = False,
-    layer: options.StateLayers = None,
-    pooling: options.WordPooling = "mean",
-    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
-    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None,
+        bool,
+        option(
+            "--values",
+            'Predict numbers by least squares: labels such as depth and index, or "value" of .jsonl.',
+            without="mix",
+        ),
+    ] = False
+    layer: options.StateLayers = None
+    pooling: options.WordPooling = "mean"
+    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None
+    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None
     ending: Annotated[
         Literal["dev", "minimum"],
         option("--ending", "End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
-    ] = "dev",
-    hidden_units: Annotated[int, option("--hidden-units N", "Units of a hidden layer; 0 for linear probes.", min=0)] = 0,
-    mix: Annotated[
-        bool, option("--mix", "Also train probes on weighted means of layers, to see which layers they take.")
-    ] = False,
-    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1,
-    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
-    limit: options.LimitOfEach = None,
-    out: Annotated[
-        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ],
-    keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
-    call: Annotated[options.LongCallOptions, Offered("truncate", "timeout", "json")],
-    model: Models = None,
-) -> None:
-    one = one_model(model, plot=out.plot, keep=keep)
-    require_output(keep, (".npz",), "--keep")
-    if values and mix:
-        raise Failure("--mix is for classes; probes of numbers are of single layers")
-    parts = [(_read_values if values else read_probe_part)(path, label, limit) for path in (file, dev, test)]
-    problems = [problem for part in parts if part for problem in part.problems]
-    given: dict[str, Any] = {
-        "layers": specifications.numbers("--layer", layer),
-        "pooling": pooling,
-        "l2": l2,
-        "max_epochs": epochs,
-        "ending": ending,
-        "hidden_units": hidden_units,
-        "seeds": seeds,
-        "seed": seed,
-        "weights": keep is not None,
-        **to.arguments(),
-        **call.arguments(),
-        "model": one,
-    }
+    ] = "dev"
+    hidden_units: Annotated[int, option("--hidden-units N", "Units of a hidden layer; 0 for linear probes.", min=0)] = 0
+    mix: Annotated[bool, option("--mix", "Also train probes on weighted means of layers, to see which layers they take.")] = (
+        False
+    )
+    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1
+    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0
+    limit: options.LimitOfEach = None
 
-    with to.connect(call.timeout) as client, training() as progress:
-        train: Any = client.train_regression_probe if values else partial(client.train_probe, mix=mix)
-        models: list[str | None] = [*model] if model else [None]
-        asked = [given | {"model": name} for name in models]
-        every: list[Any] = [train(parts[0], dev=parts[1], test=parts[2], on_progress=progress, **each) for each in asked]
-    found = every[0]
+    def parts(self) -> list[Any]:
+        """Returns the sentences to train on, those that end training and those that scores are of."""
+        read = _read_values if self.values else read_probe_part
+        return [read(path, self.label, self.limit) for path in (self.file, self.dev, self.test)]
+
+    def train(self, client: Client, parts: Sequence[Any], **arguments: Any) -> Any:
+        """Trains the probes of one model."""
+        train: Any = client.train_regression_probe if self.values else partial(client.train_probe, mix=self.mix)
+        return train(
+            parts[0],
+            dev=parts[1],
+            test=parts[2],
+            layers=specifications.numbers("--layer", self.layer),
+            pooling=self.pooling,
+            l2=self.l2,
+            max_epochs=self.epochs,
+            ending=self.ending,
+            hidden_units=self.hidden_units,
+            seeds=self.seeds,
+            seed=self.seed,
+            **arguments,
+        )
+
+
+@app.command("layers", help=__doc__)
+def layers(
+    *,
+    asked: ProbeOptions,
+    keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
+    out: Annotated[OutputOptions, Offered("output", *LOOKS, output=ROWS)],
+    call: options.LongCallOptions,
+    to: ModelOptions,
+) -> None:
+    require_output(keep, (".npz",), "--keep")
+    parts = asked.parts()
+    with to.connect(call.timeout) as client, training() as show:
+        more = {"weights": keep is not None, **to.arguments(), **call.arguments()}
+        found = asked.train(client, parts, on_progress=show, **more)
     shown_by: tuple[Any, ...] = (save_probe, document, print_probe)
-    if values:
+    if asked.values:
         shown_by = (save_regression_probe, regression_document, print_regression)
     save, shown, view = shown_by
-    if len(every) > 1:
-        tables = {each.provenance.model: each.columns() for each in every}
-        written = out.write(side_by_side(tables))
-        documents = {"models": [shown(each) for each in every]}
-        print_result(every, lambda _: documents, print_models, json=call.json, written=written)
-        return
     written = out.write(found, partial(save, found))
     if keep is not None:
         written.append(kept(KeptProbe.of(found).save, keep))
+    problems = [problem for part in parts if part for problem in part.problems]
     print_result(found, shown, partial(view, problems=problems), json=call.json, written=written)
+
+
+@app.command("models")
+def models(
+    *,
+    models: Models,
+    asked: ProbeOptions,
+    out: Annotated[OutputOptions, Offered("output", output=ROWS)],
+    call: Annotated[options.LongCallOptions, Offered("truncate", "timeout", "json")],
+    to: ModelOptions,
+) -> None:
+    """Train probes on the layers of several models, in one table.
+
+    Example:
+
+      bertscope probe models examples/sentences.conllu --model a --model b
+    """
+    parts = asked.parts()
+    with to.connect(call.timeout) as client, training() as show:
+        more = to.arguments() | call.arguments()
+        every = [asked.train(client, parts, on_progress=show, **more | {"model": model}) for model in models]
+    written = out.write(side_by_side({each.provenance.model: each.columns() for each in every}))
+    shown = regression_document if asked.values else document
+    documents = {"models": [shown(each) for each in every]}
+    print_result(every, lambda _: documents, print_models, json=call.json, written=written)
 
 
 def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) -> ProbeTexts:

@@ -1,6 +1,10 @@
 """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated).
 
 --ablation ranks heads or layers by what a score loses without each, and takes any FILE and any runtime.
+
+Example:
+
+  bertscope rank --texts examples/sentences.txt
 """
 
 from functools import partial
@@ -20,7 +24,7 @@ from bertscope_workbench.command.options.ranking import RankingOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import UsageError, print_heading, titled
+from bertscope_workbench.command.views.output import print_heading, titled
 from bertscope_workbench.command.views.sweep import layer_grid, print_left_out, print_sweep
 from bertscope_workbench.plots.sweeps import save_ranking, save_sweep
 
@@ -37,14 +41,12 @@ def rank(
     base: InterventionOptions,
     way: RankingOptions,
     scope: Annotated[
-        Literal["heads", "layers"] | None, option("--scope", "With --ablation: what is ranked; heads unless set.")
+        Literal["heads", "layers"] | None,
+        option("--scope", "With --ablation: what is ranked; heads unless set.", needs="ablation"),
     ] = None,
     out: Annotated[OutputOptions, Offered(*LOOKS)],
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    way.check()
-    if scope and not way.ablation:
-        raise UsageError("--scope goes with --ablation")
     with objective.lines_named(), server.connect(call.timeout) as client:
         ranking = way.rank(client, objective, scope or "heads", model=call.model, timeout=call.timeout, **base.arguments())
     if isinstance(ranking, HeadRanking):

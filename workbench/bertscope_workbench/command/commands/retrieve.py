@@ -1,6 +1,10 @@
-"""Count how often the nearest sentence of the other language is the translation, by layer and in both directions.
+"""Count how often a sentence's nearest one is its translation, by layer and in both directions.
 
 Nearest neighbours by Euclidean distance, after each language's mean is subtracted (Pires et al. 2019).
+
+Example:
+
+  bertscope retrieve examples/paraphrases.tsv --plot retrieval.png
 """
 
 from functools import partial

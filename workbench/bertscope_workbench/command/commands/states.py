@@ -1,6 +1,11 @@
 """Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
 
 The file appears when it is whole, and not at all if the run ends before.
+
+Examples:
+
+  bertscope states "The keys to the cabinet are old." --layers 0,3,6
+  bertscope states --texts examples/sentences.txt --output states.parquet
 """
 
 import json as json_format
@@ -53,8 +58,8 @@ MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
 def states(
     *,
     to: ModelOptions,
-    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.")] = None,
-    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with the one TEXT.")] = None,
+    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.", without="file")] = None,
+    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with the one TEXT.", without="file")] = None,
     file: Annotated[
         ItemFileOptions,
         Offered(
@@ -80,17 +85,13 @@ def states(
     dtype: Annotated[
         DataType, option("--dtype", "Numbers as they are sent; bfloat16 is written as float32, which has its values.")
     ] = "float32",
-    output: Annotated[Path | None, option("--output FILE", "Write the states: .parquet, .npy or .safetensors.")] = None,
-    replace: Annotated[bool, option("--replace", "Put the file in the place of one that exists.")] = False,
+    output: Annotated[
+        Path | None, option("--output FILE", "Write the states: .parquet, .npy or .safetensors.", without="json quantity")
+    ] = None,
+    replace: Annotated[bool, option("--replace", "Put the file in the place of one that exists.", needs="output")] = False,
     skip_broken: SkipBroken = False,
     call: options.LongCallOptions,
 ) -> None:
-    if output is None and (replace or skip_broken):
-        raise UsageError("--replace and --skip-broken go with --output FILE")
-    if output is not None and quantity != "hidden":
-        raise UsageError("--output takes hidden states alone; leave --quantity out, or print the values with --json")
-    if output is not None and call.json:
-        raise UsageError("--json prints the states, and --output writes them; leave one of them out")
     if unit == "span" and (file.file is None or file.file.suffix.lower() == TREEBANK):
         raise UsageError('--unit span goes with --texts FILE, a table with a column "spans"')
     require_output(output, STATE_FORMATS)
@@ -121,11 +122,7 @@ def _items(
     """Returns the texts of a file, of the arguments or of the lines of stdin, and the function that names their places."""
     path = file.file
     if path is None:
-        if file.columns or file.limit:
-            raise UsageError("--columns and --limit go with --texts")
         return ItemStream(item for _, item in PairArguments(texts, pair).items()), lambda item: f"text {item.number}"
-    if texts or pair is not None:
-        raise UsageError("give either TEXT or --texts FILE")
     if path.suffix.lower() == TREEBANK:
         sentences = source_of(path, lambda: read_conllu(path, limit=file.limit))
         for line in sentences.left_out:

@@ -1,4 +1,9 @@
-"""Train a structural probe on each layer, to see whether distances between its states are those in a sentence's tree."""
+"""Train a structural probe on each layer, to see whether distances between its states are those in a sentence's tree.
+
+Example:
+
+  bertscope structural-probe examples/sentences.conllu --layers 0,2,4
+"""
 
 from collections.abc import Sequence
 from functools import partial

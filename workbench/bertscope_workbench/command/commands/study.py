@@ -2,6 +2,10 @@
 
 Figures are printed beside published ones, and claims with their verdicts; one page has all of it, and .json and .parquet are
 beside it.
+
+Example:
+
+  bertscope study capitals --output page.html
 """
 
 from pathlib import Path

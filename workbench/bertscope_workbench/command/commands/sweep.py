@@ -1,7 +1,12 @@
-"""Change heads (or layers, or sets of heads) one after another, and see what each is worth.
+"""Change heads one after another, and see what each is worth; or layers, or sets of heads.
 
 Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; what has come by then is shown and written,
 and --resume measures the rest.
+
+Examples:
+
+  bertscope sweep --prompts examples/capitals.tsv --mode uniform --plot heat.png
+  bertscope sweep --prompts examples/capitals.tsv --greedy importance --step 12 --plot curve.png
 """
 
 from functools import partial
@@ -36,19 +41,26 @@ def sweep(
     factor: Annotated[float | None, option("--factor F", "With --mode scale: what they count.")] = None,
     scope: Annotated[Literal["heads", "layers"] | None, option("--scope", "What is changed at once; heads unless set.")] = None,
     sets: Annotated[
-        list[str] | None, option("--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.")
+        list[str] | None,
+        option("--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.", without="scope"),
     ] = None,
     greedy: Annotated[
-        Order | None, option("--greedy", "Remove one after another, in this order, and draw the curve."), DASHED
+        Order | None,
+        option("--greedy", "Remove one after another, in this order, and draw the curve.", field="greedy.order"),
+        DASHED,
     ] = None,
-    step: Annotated[int | None, option("--step", "With --greedy: how many between two points.", min=1)] = None,
-    max_removed: Annotated[int | None, option("--max-removed", "With --greedy: how many at the end.", min=1)] = None,
+    step: Annotated[int | None, option("--step", "With --greedy: how many between two points.", min=1, needs="greedy")] = None,
+    max_removed: Annotated[
+        int | None, option("--max-removed", "With --greedy: how many at the end.", min=1, needs="greedy")
+    ] = None,
     metric: Annotated[
         Metric | None, option("--metric", "The metric to show, and to remove by; the first one unless set."), DASHED
     ] = None,
     resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None,
     confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None,
-    memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
+    memory: Annotated[
+        str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes")
+    ] = None,
     top: Annotated[int, option("--top N", "Rows to show: what helps and what hurts most.", min=0)] = 14,
     drawn: Annotated[OutputOptions, Offered(*LOOKS)],
     output: Annotated[
@@ -57,10 +69,6 @@ def sweep(
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a sweep that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    if sets and scope:
-        raise UsageError("--set and --scope exclude each other")
-    if greedy is None and (step or max_removed):
-        raise UsageError("--step and --max-removed go with --greedy")
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     curve = None if greedy is None else Greedy(greedy, step=step or 1, max_removed=max_removed, metric=metric)
     earlier = None if resume is None else sweep_files.read_partial(resume, SweepTable)

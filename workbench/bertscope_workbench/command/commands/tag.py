@@ -3,6 +3,10 @@
 Words whose labels make them one ("B-PER", "I-PER") are shown as one mention. Many texts are answered in groups as they
 come; with --json, one that is refused means that none is printed. With --output, a row for each text of a file is written
 as it comes, and --resume goes on with a file that was cut short.
+
+Example:
+
+  bertscope tag "Ada Lovelace lived in London." --model ner
 """
 
 from functools import partial
@@ -19,12 +23,12 @@ from bertscope_workbench.command.views.output import print_cut, table, text_line
 
 def tag(
     *,
-    to: AskingOptions,
     given: TextArguments,
     file: Annotated[ItemFileOptions, Offered(file='Tag the texts of a file: column "text", maybe "text_pair", or .txt.')],
     words: Annotated[bool, option("--words", "Print each word with its label, also outside mentions.")] = False,
     top_k: Annotated[int, option("--top-k N", "Labels of each word; more than 1 prints each word.", min=1)] = 1,
     call: CallOptions,
+    to: AskingOptions,
 ) -> None:
     asked = AskedItems(to, given, file, call)
     show = partial(print_tagged, words=words or top_k > 1)

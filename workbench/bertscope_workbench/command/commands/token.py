@@ -1,6 +1,10 @@
 """Make a token for a caller, and the line for the server's --tokens-file that lets it in.
 
 The token is shown once: the line has only its digest.
+
+Example:
+
+  bertscope token alice --tokens-file tokens
 """
 
 import hashlib

@@ -2,6 +2,10 @@
 
 Asks about one pair, CLEAN and CORRUPTED, or the pairs of a file; the corrupted text has as many tokens as the clean one, or is
 made of it by --noise or --masked. Ctrl-C ends the work on the server, too; pairs that are done are kept, and --resume goes on.
+
+Example:
+
+  bertscope trace --pairs examples/number.jsonl --top 6
 """
 
 from dataclasses import replace
@@ -12,14 +16,14 @@ from typing import Annotated, Any
 from bertscope import MaskedWords, NoisyWords, PatchDirection, Trace
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, Offered, argument, option, refuse
+from bertscope_workbench.command.groups import DASHED, Offered, argument, option
 from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.options.targets import TargetOptions
+from bertscope_workbench.command.options.targets import KINDS, TargetOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep_files
 from bertscope_workbench.command.views.output import UsageError
@@ -33,8 +37,12 @@ from bertscope_workbench.readers.traced_pairs import TRACED, TracedPair, place_o
 def trace(
     *,
     server: ServerOptions,
-    texts: Annotated[list[str] | None, argument("[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.")] = None,
-    answers: Annotated[str | None, option("--answers A,B", "The score of A over B at the mask: are,is.")] = None,
+    texts: Annotated[
+        list[str] | None, argument("[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.", without="pairs")
+    ] = None,
+    answers: Annotated[
+        str | None, option("--answers A,B", "The score of A over B at the mask: are,is.", without=" ".join(KINDS))
+    ] = None,
     target: Annotated[
         TargetOptions,
         Offered(
@@ -42,14 +50,16 @@ def trace(
         ),
     ],
     noise: Annotated[
-        list[str] | None, option("--noise WORDS", "Corrupt by noise on the embeddings of words. Repeatable.")
+        list[str] | None, option("--noise WORDS", "Corrupt by noise on the embeddings of words. Repeatable.", without="pairs")
     ] = None,
     seed: Annotated[int, option("--seed N", "Chooses the noise.", min=0)] = 0,
-    masked: Annotated[list[str] | None, option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.")] = None,
+    masked: Annotated[
+        list[str] | None, option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.", without="pairs")
+    ] = None,
     pairs: Annotated[
         Path | None, option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...')
     ] = None,
-    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1)] = None,
+    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1, needs="pairs")] = None,
     site: Annotated[
         list[str] | None,
         option("--site S[,S]", "state (unless set), heads, attention, neurons, feed-forward: what is changed."),
@@ -57,16 +67,25 @@ def trace(
     layers: Annotated[list[str] | None, option("--layer, --layers L[,L]", "Layers; all unless set.")] = None,
     units: Annotated[list[str] | None, option("--units N[,N]", "Heads or neurons; all unless set.")] = None,
     each_unit: Annotated[bool, option("--each-unit", "Change each head or neuron alone.")] = False,
-    words: Annotated[bool, option("--words", "Change all pieces of a word at once.")] = False,
+    words: Annotated[bool, option("--words", "Change all pieces of a word at once.", without="together")] = False,
     together: Annotated[bool, option("--together", "Change all positions at once.")] = False,
     direction: Annotated[
         PatchDirection,
         option("--direction", "Restore the clean answer in the corrupted run, or break it in the clean one."),
         DASHED,
     ] = "restore",
-    paths: Annotated[bool, option("--paths", "Change paths from heads and feed-forward blocks to all that read them.")] = False,
+    paths: Annotated[
+        bool,
+        option(
+            "--paths",
+            "Change paths from heads and feed-forward blocks to all that read them, not sites.",
+            without="site layers units each_unit words together",
+        ),
+    ] = False,
     base: InterventionOptions,
-    memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
+    memory: Annotated[
+        str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes")
+    ] = None,
     top: Annotated[int, option("--top N", "Places to list, strongest first.", min=0)] = 14,
     drawn: Annotated[OutputOptions, Offered(*LOOKS)],
     output: Annotated[
@@ -75,14 +94,7 @@ def trace(
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a trace that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    if words and together:
-        raise UsageError("--words and --together exclude each other")
-    if paths:
-        changed = {"--site": site, "--layers": layers, "--units": units, "--each-unit": each_unit}
-        refuse(changed | {"--words": words, "--together": together}, "does not go with --paths, which change no sites")
     if answers is not None:
-        if target.given:
-            raise UsageError(f"--answers and {target.given[0]} exclude each other; name one score")
         first, *rest = specifications.words("--answers", answers)
         if len(rest) > 1:
             raise UsageError("--answers takes one word, or two: are,is")
@@ -133,10 +145,7 @@ def _asked(
     """Returns the pairs of the file, or the one of the command line."""
     given: dict[str, Any] = {"--noise": noise, "--masked": masked}
     if pairs is not None:
-        refuse(given | {"CLEAN": texts}, "does not go with --pairs, whose lines have it")
-        with output_files.reading(pairs):
-            return [*read_items(pairs, TRACED, limit=limit)]
-    refuse({"--limit": limit}, "goes with --pairs FILE")
+        return output_files.read_file(pairs, lambda path: [*read_items(path, TRACED, limit=limit)])
     if not target.given:
         raise UsageError("name the score: --answers A,B, --answer, --label, --top-label, --word-label, --value, ...")
     corruptions = [name for name, value in given.items() if value] + ["CORRUPTED"] * (len(texts) == 2)

@@ -10,7 +10,7 @@ from bertscope_workbench.command.groups import option
 ModelName = Annotated[str | None, option("--model NAME", "The model to ask; the server's default model unless set.")]
 Timeout = Annotated[float, option("--timeout SECONDS", "How long an answer may take.", min=0.001)]
 LongTimeout = Annotated[float | None, option("--timeout SECONDS", "How long it may take; no limit unless set.", min=0.001)]
-Json = Annotated[bool, option("--json", "Print one JSON document and nothing else.")]
+Json = Annotated[bool, option("--json", "Print one JSON document and nothing else.", field=None)]
 Truncate = Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")]
 Layers = Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0, the embeddings; all unless set.")]
 StateLayers = Annotated[
@@ -18,10 +18,8 @@ StateLayers = Annotated[
     option("--layer, --layers L[,L]", "0 the embeddings, k after layer k - 1; all unless set."),
 ]
 WordPooling = Annotated[Literal["mean", "first", "last"], option("--pooling", "How a word's pieces become one vector.")]
-Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.")]
+Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs="file")]
 LimitOfEach = Annotated[int | None, option("--limit N", "Take each file's first N.", min=1)]
-
-TIMEOUT = DEFAULT_TIMEOUT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -42,4 +40,4 @@ class LongCallOptions:
 class CallOptions(LongCallOptions):
     """The same of calls that are given up in time."""
 
-    timeout: Timeout = TIMEOUT
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS

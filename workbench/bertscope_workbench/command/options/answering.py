@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from bertscope.values.documents import document_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import argument, option, refuse, values_of
+from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemOptions, ItemSource, write_rows
 from bertscope_workbench.command.options.texts import answer_texts, answers_document, read_texts
@@ -35,9 +35,6 @@ class AskingOptions(ItemOptions, ModelOptions):
 class Arguments(Protocol):
     """The items that a command line may have."""
 
-    def __bool__(self) -> bool:
-        """Returns whether it has any."""
-
     def items(self) -> Numbered:
         """Returns them, or those of stdin. Raises UsageError if there is none."""
 
@@ -46,10 +43,9 @@ class Arguments(Protocol):
 class TextArguments:
     """Texts of the command line, or of lines of stdin."""
 
-    texts: Annotated[list[str] | None, argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.')] = None
-
-    def __bool__(self) -> bool:
-        return bool(self.texts)
+    texts: Annotated[list[str] | None, argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.', without="file")] = (
+        None
+    )
 
     def items(self) -> Numbered:
         """Yields the texts."""
@@ -60,7 +56,9 @@ class TextArguments:
 class PairArguments(TextArguments):
     """Texts likewise, or one pair."""
 
-    pair: Annotated[str | None, option("--pair, --text-pair TEXT", "A second text, read with the one TEXT.")] = None
+    pair: Annotated[
+        str | None, option("--pair, --text-pair TEXT", "A second text, read with the one TEXT.", without="file")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.pair is not None and (len(self.texts or []) != 1 or self.texts == ["-"]):
@@ -75,22 +73,9 @@ class PairArguments(TextArguments):
 class ItemFileOptions:
     """A file of items, by default of texts or pairs."""
 
-    flag: ClassVar[str] = "--texts"
-    conflict: ClassVar[str] = "--texts reads the texts from a file, and takes no TEXT"
-    """The error of a command line that also has items."""
-
     file: Annotated[Path | None, option("--texts FILE", 'Read a file: column "text", maybe "text_pair", or .txt.')] = None
     columns: options.Columns = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1)] = None
-
-    def check(self, given: Arguments, output: Path | None, *, json: bool) -> None:
-        """Rejects options that mean nothing without the file, and what does not go with it, or with an `output`."""
-        if self.file is None:
-            refuse(values_of(self, "columns", "limit") | {"--output": output}, f"goes with {self.flag} FILE")
-        elif given:
-            raise UsageError(self.conflict)
-        if json and output is not None:
-            raise UsageError("--json prints the answers, and --output writes them; leave one of them out")
+    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1, needs="file")] = None
 
     def source(self, kind: ItemKind[Any]) -> ItemSource[Any] | None:
         """Returns the items, None without a file."""
@@ -107,9 +92,6 @@ class AskedItems:
     call: options.CallOptions
     kind: ItemKind[Any] = files.INPUTS
     """The columns of the file that an item is made of."""
-
-    def __post_init__(self) -> None:
-        self.file.check(self.given, self.to.rows, json=self.call.json)
 
     def read(self) -> Numbered:
         """Returns the items. Raises UsageError if there is none, and Failure for a file that can't be read."""

@@ -17,10 +17,6 @@ from bertscope_workbench.readers import files
 
 TEXT = re.compile(r"(?<![\w.])(?:measurement\.)?(agreement_texts|texts)\[(\d+)\]")
 """The server's name of a text that is not part of the objective."""
-FIELD = re.compile(r"(?<![\w.])(?:measurement\.(?:bootstrap\.)?(\w+)(?:\[\d+\])?|(systems|models)\[\d+\])")
-"""The server's names of the options' values."""
-OPTIONS = {"lengths": "--length", "batch_sizes": "--batch-size", "systems": "--system", "models": "--model"}
-"""Options that have other names than their fields."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +24,9 @@ class MeasuringOptions:
     """The parameters of speed measurements."""
 
     length: Annotated[
-        list[int] | None, option("--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1)
+        list[int] | None,
+        option("--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1, without="run_texts"),
     ] = None
-    run_texts: Annotated[Path | None, option("--texts FILE", 'Run these instead: .txt, or column "text" of a table.')] = None
     batch_size: Annotated[
         list[int] | None, option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
     ] = None
@@ -51,17 +47,8 @@ class MeasuringOptions:
     resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None
     confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None
 
-    def check(self) -> None:
-        """Raises UsageError for options that exclude each other."""
-        if self.length and self.run_texts:
-            raise UsageError("--length and --texts exclude each other: texts have their own lengths")
-
-    def texts(self) -> list[str] | None:
-        """Returns the texts to run, None for sequences of given lengths."""
-        return None if self.run_texts is None else texts(self.run_texts)
-
     def arguments(self) -> dict[str, Any]:
-        """Returns the other options as arguments of `Client.benchmark_models` and `benchmark_studies`."""
+        """Returns all but the runtime as arguments of `Client.benchmark_models` and `benchmark_studies`."""
         return {
             "lengths": self.length or None,
             "batch_sizes": self.batch_size or None,
@@ -76,7 +63,7 @@ class MeasuringOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The loaded models to measure, and the texts on which their predictions are compared."""
+    """The loaded models to measure, and texts: those to run, and those on which their predictions are compared."""
 
     models: Annotated[list[str] | None, option("--model NAME", "A loaded model to measure. Repeatable.", callback=distinct)] = (
         None
@@ -84,21 +71,20 @@ class ModelOptions:
     baseline: Annotated[
         str | None, option("--baseline NAME", "The model that the others are compared with; the first unless set.")
     ] = None
+    run_texts: Annotated[Path | None, option("--texts FILE", 'Run these, not --length: .txt, or column "text" of a table.')] = (
+        None
+    )
     agreement: Annotated[
         Path | None, option("--agreement FILE", 'Compare predictions on these texts: .txt, or column "text".')
     ] = None
     embed: Annotated[
         bool, option("--embed", "Time and compare vectors of texts, as without a head; not what heads predict.")
     ] = False
-    top_k: Annotated[int | None, option("--top-k", "With --agreement: its k; 5 unless set.", min=1)] = None
+    top_k: Annotated[int | None, option("--top-k", "With --agreement: its k; 5 unless set.", min=1, needs="agreement")] = None
     as_loaded: Annotated[
-        bool, option("--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.")
+        bool,
+        option("--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.", without="runtime"),
     ] = False
-
-    def check(self) -> None:
-        """Raises UsageError for an option without the one that it goes with."""
-        if self.top_k and self.agreement is None:
-            raise UsageError("--top-k goes with --agreement: it is the k of the top-k agreement")
 
     def names(self) -> list[str]:
         """Returns the models, the baseline among them. Raises UsageError if there is none."""
@@ -106,35 +92,22 @@ class ModelOptions:
         if self.baseline and self.baseline.removeprefix("models/") not in {name.removeprefix("models/") for name in names}:
             names.insert(0, self.baseline)
         if not names:
-            raise UsageError("say what to measure: --model NAME for each, or --studies")
+            raise UsageError("say what to measure: --model NAME for each")
         return names
 
 
-@dataclass(frozen=True)
-class StudyOptions:
-    """The published systems to measure instead of loaded models."""
-
-    studies: Annotated[
-        bool,
-        option("--studies", "Measure published compressed models instead, beside what was published."),
-    ] = False
-    system: Annotated[list[str] | None, option("--system NAME", "With --studies: one of them. Repeatable.")] = None
-    heavy: Annotated[bool, option("--heavy", "With --studies: also those of BERT-large size.")] = False
-
-
-def texts(path: Path) -> list[str]:
-    """Returns the texts of a file."""
-    return read_file(path, files.read_texts)
+def texts(path: Path | None) -> list[str] | None:
+    """Returns the texts of a file, None without one."""
+    return None if path is None else read_file(path, files.read_texts)
 
 
 @contextmanager
 def texts_named(**paths: Path | None) -> Iterator[None]:
-    """Replaces the server's name of a field in errors by its option, and of one of its texts by its line in the field's
-    file."""
+    """Replaces the server's name of one of its texts in errors by its line in the file of the field."""
     try:
         yield
     except InvalidArgument as error:
-        said = FIELD.sub(_option, TEXT.sub(lambda found: _line(found, paths), str(error)))
+        said = TEXT.sub(lambda found: _line(found, paths), str(error))
         if said == str(error):
             raise
         raise Failure(said) from error
@@ -143,8 +116,3 @@ def texts_named(**paths: Path | None) -> Iterator[None]:
 def _line(found: re.Match[str], paths: Mapping[str, Path | None]) -> str:
     path = paths.get(found[1])
     return f"{path}, line {files.read_texts(path, limit=int(found[2]) + 1).lines[-1]}" if path else found[0]
-
-
-def _option(found: re.Match[str]) -> str:
-    field = found[1] or found[2]
-    return OPTIONS.get(field, f"--{field.replace('_', '-')}")

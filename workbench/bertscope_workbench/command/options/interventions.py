@@ -11,25 +11,30 @@ from bertscope import HeadIntervention, SiteIntervention
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.readers import files
 
 
-def _option(written: str, text: str) -> Any:
+def _option(written: str, text: str, field: str = "") -> Any:
     """Returns an option that the help lists among these."""
-    return option(written, text, rich_help_panel="Changes inside the model")
+    return option(written, text, field=field, rich_help_panel="Changes inside the model")
 
 
 @dataclass(frozen=True)
 class InterventionOptions:
     """The heads and the other places to change, and how."""
 
-    zero: Annotated[list[str] | None, _option("--zero L[:H,H]", "Heads that add nothing. Repeatable.")] = None
-    uniform: Annotated[list[str] | None, _option("--uniform L[:H,H]", "Heads that attend to all alike. Repeatable.")] = None
-    mean: Annotated[
-        list[str] | None, _option("--mean L[:H,H]", "Heads that add their mean over --reference texts. Repeatable.")
+    zero: Annotated[list[str] | None, _option("--zero L[:H,H]", "Heads that add nothing. Repeatable.", "interventions")] = None
+    uniform: Annotated[
+        list[str] | None, _option("--uniform L[:H,H]", "Heads that attend to all alike. Repeatable.", "interventions")
     ] = None
-    scale: Annotated[list[str] | None, _option("--scale L[:H,H]=F", "Heads that count F times. Repeatable.")] = None
+    mean: Annotated[
+        list[str] | None,
+        _option("--mean L[:H,H]", "Heads that add their mean over --reference texts. Repeatable.", "interventions"),
+    ] = None
+    scale: Annotated[
+        list[str] | None, _option("--scale L[:H,H]=F", "Heads that count F times. Repeatable.", "interventions")
+    ] = None
     scale_site: Annotated[
         list[str] | None,
         _option("--scale-site SITE:L[:UNITS][@P]=F", "Vectors that count F times: neurons:4:17,99@masks=0. Repeatable."),
@@ -62,7 +67,8 @@ class InterventionOptions:
         list[str] | None, _option("--block L[:H,H]@P>P", "Keep tokens from looking at others: 2:0,3@masks>first. Repeatable.")
     ] = None
     reference: Annotated[
-        Path | None, _option("--reference FILE", 'Texts to take a mean over: .txt, or column "text" of a table.')
+        Path | None,
+        _option("--reference FILE", 'Texts to take a mean over: .txt, or column "text" of a table.', "reference_texts"),
     ] = None
 
     def interventions(self) -> list[HeadIntervention | SiteIntervention]:
@@ -83,8 +89,7 @@ class InterventionOptions:
         """Returns the texts of the file, none if there is none."""
         if self.reference is None:
             return []
-        with reading(self.reference):
-            return files.read_texts(self.reference)
+        return read_file(self.reference, files.read_texts)
 
     def arguments(self) -> dict[str, Any]:
         """Returns both as arguments of a call."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from bertscope import BertscopeError, FailedPrecondition, InvalidArgument
 from bertscope.errors import CLIENT_SIDE
 
-from bertscope_workbench.command.groups import option, refuse, values_of
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
@@ -31,7 +31,8 @@ Place = Callable[[Item[Any]], str]
 GOES_ON = "the same command with --resume goes on"
 
 SkipBroken = Annotated[
-    bool, option("--skip-broken", "Name and leave out lines that can't be read, or that the server rejects.")
+    bool,
+    option("--skip-broken", "Name and leave out lines that can't be read, or that the server rejects.", needs="rows output"),
 ]
 
 
@@ -41,21 +42,28 @@ class RowOptions:
 
     flag: ClassVar[str] = "--rows"
 
-    rows: Annotated[Path | None, option("--rows FILE", "Write a row for each as it comes: .csv, .jsonl or .parquet.")] = None
-    resume: Annotated[bool, option("--resume", "Go on where the file of rows ends; begin if there is none.")] = False
+    rows: Annotated[
+        Path | None, option("--rows FILE", "Write a row for each as it comes: .csv, .jsonl or .parquet.", field="output")
+    ] = None
+    resume: Annotated[bool, option("--resume", "Go on where the file of rows ends; begin if there is none.", needs="rows")] = (
+        False
+    )
     skip_broken: SkipBroken = False
     patience: Annotated[
         float | None,
         option(
-            "--patience SECONDS", f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.", min=0
+            "--patience SECONDS",
+            f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
+            min=0,
+            needs="rows",
         ),
     ] = None
 
     def __post_init__(self) -> None:
-        """Rejects, before any call, options without a file, and files that could not be written after it."""
-        if self.rows is None:
-            refuse(values_of(self, "resume", "skip_broken", "patience"), f"goes with {self.flag} FILE")
-        elif self.rows.suffix.lower() == ".tex":  # Rows come one by one, and decimals and the width need all of them.
+        """Rejects, before any call, files that could not be written after it."""
+        if (
+            self.rows is not None and self.rows.suffix.lower() == ".tex"
+        ):  # Rows come one by one, and decimals and the width need all of them.
             others = f"write {', '.join(ROW_FORMATS[:-1])} or {ROW_FORMATS[-1]}"
             why = "rows are written as they come, which a table of LaTeX can't be"
             raise UsageError(f"{self.flag} {self.rows}: {why}; {others}")
@@ -68,7 +76,12 @@ class ItemOptions(RowOptions):
 
     flag: ClassVar[str] = "--output"
 
-    rows: Annotated[Path | None, option("--output FILE", "Write a row for each: .csv, .jsonl or .parquet.")] = None
+    rows: Annotated[
+        Path | None,
+        option(
+            "--output FILE", "Write a row for each: .csv, .jsonl or .parquet.", needs="file", without="json", field="output"
+        ),
+    ] = None
 
 
 class LeftOut:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from bertscope_workbench.command.groups import option, refuse, values_of
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.plots.look import Look
 
@@ -22,27 +21,28 @@ LOOKS = ("plot", "dark", "width", "font_size", "no_title")
 """The options of a figure, as commands offer them."""
 
 
+def _option(written: str, text: str, **more: Any) -> Any:
+    """Returns an option that the help lists among these."""
+    return option(written, text, needs="plot", rich_help_panel="Figure", **more)
+
+
 @dataclass(frozen=True)
 class LookOptions:
     """How a figure looks."""
 
-    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False
+    dark: Annotated[bool, _option("--dark", "Draw on a dark page.")] = False
     width: Annotated[
         str | None,
-        option("--width WIDTH", "With --plot: column or page, of a paper in two columns, or a number of LaTeX's points."),
+        _option("--width WIDTH", "column or page, of a paper in two columns, or a number of LaTeX's points."),
     ] = None
     font_size: Annotated[
         float | None,
-        option(
-            "--font-size POINTS", "With --plot: the size of letters; 8 with --width, else 10.", min=LEAST_FONT, max=MOST_FONT
-        ),
+        _option("--font-size POINTS", "The size of letters; 8 with --width, else 10.", min=LEAST_FONT, max=MOST_FONT),
     ] = None
-    no_title: Annotated[bool, option("--no-title", "With --plot: leave out the title, for there is a caption.")] = False
+    no_title: Annotated[bool, _option("--no-title", "Leave out the title, for there is a caption.")] = False
 
-    def require_plot_for_look(self, plot: Path | None) -> None:
-        """Raises UsageError for an option of a figure if none is drawn, and for a width that is none."""
-        if plot is None:
-            refuse(values_of(self, "dark", "width", "font_size", "no_title"), "goes with --plot")
+    def __post_init__(self) -> None:
+        """Rejects a width that is none."""
         self.inches()
 
     def inches(self) -> float | None:

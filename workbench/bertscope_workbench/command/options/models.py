@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from bertscope_workbench.command.groups import option, refuse
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views.output import UsageError
 
 
@@ -18,22 +18,7 @@ def distinct(models: Sequence[str] | None) -> Sequence[str] | None:
     return models
 
 
-Models = Annotated[
-    list[str] | None,
-    option(
-        "--model NAME",
-        "The model to ask; the server's default model unless set. Repeatable: one table of all.",
-        callback=distinct,
-    ),
-]
-
-
-def one_model(models: Sequence[str] | None, **alone: object) -> str | None:
-    """Returns the model of a command that is asked about one, None for the default. Raises UsageError for options that are of
-    one model, by their names without dashes, if there are several."""
-    if models is not None and len(models) > 1:
-        refuse({f"--{name.replace('_', '-')}": value for name, value in alone.items()}, "goes with one --model")
-    return models[0] if models else None
+Models = Annotated[list[str], option("--model NAME", "A model to ask. Repeatable: one table of all.", callback=distinct)]
 
 
 def side_by_side(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -24,9 +25,9 @@ from bertscope import (
 from bertscope.questions.ablation.objectives import Objective
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
+from bertscope_workbench.command.groups import DASHED, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.item_lists import Items
@@ -35,8 +36,6 @@ from bertscope_workbench.readers.span_files import read_probe_texts
 
 def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> Items[Any]:
     """Reads labelled words. Raises InvalidArgument for a sentence that can't be read."""
-    if columns:
-        raise UsageError("--columns does not go with --words")
     found = read_probe_texts(path, limit=limit)
     if found.problems:
         raise found.problems[0]
@@ -63,7 +62,7 @@ ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pai
 class ObjectiveOptions:
     """The file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
 
-    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
+    flags: ClassVar[Mapping[str, str]] = {source: f"--{source.replace('_', '-')}" for source in READERS}
     """The option that names a file, for each kind of items."""
 
     prompts: Annotated[
@@ -95,17 +94,27 @@ class ObjectiveOptions:
     divergence: Annotated[
         Path | None, option("--divergence FILE", 'Measure how far predictions move: column "text", no answers needed.')
     ] = None
-    columns: options.Columns = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N items of the file.", min=1)] = None
+    columns: Annotated[
+        str | None,
+        option(
+            "--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs=" ".join(READERS), without="words"
+        ),
+    ] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N items of the file.", min=1, needs=" ".join(READERS))] = (
+        None
+    )
     seed: Annotated[int, option("--seed", "Of what is random: masked words, intervals.", min=0)] = 0
     mask_share: Annotated[
-        float | None, option("--mask-share SHARE", "With --texts: share of words to mask; 0.15 unless set.")
+        float | None, option("--mask-share SHARE", "With --texts: share of words to mask; 0.15 unless set.", needs="texts")
     ] = None
     skip_multi_piece: Annotated[
-        bool, option("--skip-multi-piece", "With --prompts: leave out those without an answer of a single piece.")
+        bool,
+        option("--skip-multi-piece", "With --prompts: leave out those without an answer of a single piece.", needs="prompts"),
     ] = False
     scoring: Annotated[
-        Scoring | None, option("--scoring", "With --pairs: what is masked with each piece; within-word unless set."), DASHED
+        Scoring | None,
+        option("--scoring", "With --pairs: what is masked with each piece; within-word unless set.", needs="pairs"),
+        DASHED,
     ] = None
     truncate: options.Truncate = False
 
@@ -114,31 +123,17 @@ class ObjectiveOptions:
         """The options that name a file."""
         return [flag for source, flag in self.flags.items() if getattr(self, source) is not None]
 
-    @property
-    def extra(self) -> list[str]:
-        """The options that were given and mean nothing without a file."""
-        own = values_of(self, "columns", "limit", "mask_share", "skip_multi_piece", "scoring", "truncate")
-        return [name for name, value in own.items() if value is not None and value is not False]
-
     def objective(self) -> Objective:
         """Returns the objective. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
         named = [source for source in self.flags if getattr(self, source) is not None]
         if len(named) != 1:
             raise UsageError(f"say what to measure: one of {', '.join(self.flags.values())}, not {len(named)}")
-        for source, own in (
-            ("texts", "mask_share"),
-            ("prompts", "skip_multi_piece"),
-            ("pairs", "scoring"),
-        ):
-            if named != [source]:
-                refuse(values_of(self, own), f"goes with {self.flags[source]}, not with {self.flags[named[0]]}")
         return BUILDERS[named[0]](self)
 
     def items(self, source: str, limit: int | None = None) -> Items[Any]:
         """Returns the items of a file, the first `limit` or as many as requested."""
         path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
-        with reading(path):
-            return READERS[source](path, columns=columns, limit=limit or self.limit)
+        return read_file(path, partial(READERS[source], columns=columns, limit=limit or self.limit))
 
     @contextmanager
     def lines_named(self) -> Iterator[None]:
@@ -182,19 +177,13 @@ class ScoreOptions(ObjectiveOptions):
     """The file to score models on, for commands with another --texts and no --divergence."""
 
     flags: ClassVar[Mapping[str, str]] = {
-        "prompts": "--prompts",
-        "texts": "--loss",
-        "pairs": "--pairs",
-        "labelled": "--labelled",
-        "words": "--words",
-        "rated": "--rated",
-        "similar": "--similar",
-        "label_sets": "--label-sets",
-        "answered": "--answered",
+        source: "--loss" if source == "texts" else flag
+        for source, flag in ObjectiveOptions.flags.items()
+        if source != "divergence"
     }
 
     texts: Annotated[Path | None, option("--loss FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')] = None
     divergence: ClassVar[None] = None  # type: ignore[misc]  # not an option here
     mask_share: Annotated[
-        float | None, option("--mask-share SHARE", "With --loss: share of words to mask; 0.15 unless set.")
+        float | None, option("--mask-share SHARE", "With --loss: share of words to mask; 0.15 unless set.", needs="texts")
     ] = None

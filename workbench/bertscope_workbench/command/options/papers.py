@@ -11,13 +11,13 @@ from typing import Annotated, Any, TypeVar
 from bertscope import Client, InvalidArgument
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import option, refuse
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_line
 from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.claims import print_claims, print_results
-from bertscope_workbench.command.views.output import Failure, console, print_json, printable
+from bertscope_workbench.command.views.output import Failure, UsageError, console, print_json, printable
 from bertscope_workbench.command.views.progress import asking_claims
 from bertscope_workbench.command.views.table_files import require_table, write_table
 from bertscope_workbench.papers.claim import Claim
@@ -50,7 +50,11 @@ class PaperOptions:
     fine_tuned: Annotated[str | None, option("--fine-tuned MODEL", "The model's fine-tuned copy, for what changes.")] = None
     revisions: Annotated[
         list[str] | None,
-        option("--revision REV", "A checkpoint of the model: a hub revision or a folder on the server. Repeatable, in order."),
+        option(
+            "--revision REV",
+            "A checkpoint of the model: a hub revision or a folder on the server. Repeatable, in order.",
+            without="baseline",
+        ),
     ] = None
     output: Annotated[Path | None, option("--output PAGE.html", "The page to write; .json and .parquet go beside it.")] = None
     dark: Annotated[bool, option("--dark", "Make the page dark, whatever its reader's system prefers.")] = False
@@ -70,8 +74,8 @@ class PaperOptions:
         if self.list_claims:
             print_claims(console(), claims)
             return
-        refuse({"--revision": self.revisions} if self.model and len(self.model) > 1 else {}, "goes with one --model")
-        refuse({"--revision": self.revisions} if self.baseline else {}, "does not go with --baseline")
+        if self.revisions and self.model and len(self.model) > 1:
+            raise UsageError("--revision goes with one --model")
         output = self.output or Path(f"{name}.html")
         output_files.require_output(output, PAGE_FORMATS)
         output_files.require_matplotlib()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from bertscope import Client, HeadRanking, Metric, SweepTable
 from bertscope.errors import InvalidArgument, Unimplemented
 
-from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
+from bertscope_workbench.command.groups import DASHED, option
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import waiting, watch
@@ -20,13 +20,10 @@ class RankingOptions:
         bool, option("--ablation", "Rank by the score without each head, which any FILE has, not by the loss's gradient.")
     ] = False
     metric: Annotated[
-        Metric | None, option("--metric", "With --ablation: the score to rank by; the first one unless set."), DASHED
+        Metric | None,
+        option("--metric", "With --ablation: the score to rank by; the first one unless set.", needs="ablation"),
+        DASHED,
     ] = None
-
-    def check(self) -> None:
-        """Raises UsageError for an option that goes with the other way."""
-        if not self.ablation:
-            refuse(values_of(self, "metric"), "goes with --ablation")
 
     def least(self, ranking: HeadRanking | SweepTable, share: float) -> dict[int, tuple[int, ...]]:
         """Returns the least important heads of a ranking, by layer."""

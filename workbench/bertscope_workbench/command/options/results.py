@@ -40,7 +40,7 @@ class OutputOptions(LookOptions):
         """Rejects, before any call, files that could not be written after it."""
         require_plot(self.plot)
         require_table(self.output)
-        self.require_plot_for_look(self.plot)
+        super().__post_init__()
 
     def write(
         self,

@@ -13,7 +13,7 @@ from bertscope import NearestTo, SiteDirection, SparseCodes
 
 from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.sites import FILE
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import UsageError
 
 UNIT = re.compile(r"(?P<kind>head|neuron|code)s?(?::(?P<layer>\d+)(?::(?P<numbers>[\d,-]+))?)?")
@@ -94,5 +94,5 @@ def _probe(value: str) -> SiteDirection:
     if matched is None:
         raise typer.BadParameter(f"--probe {value}: write LAYER:PROBE.npz=CLASS")
     path = Path(matched["file"])
-    with reading(path), sites.named("--probe", value):
-        return bertscope.load_probe(path).direction(int(matched["layer"]), matched["label"])
+    with sites.named("--probe", value):
+        return read_file(path, bertscope.load_probe).direction(int(matched["layer"]), matched["label"])

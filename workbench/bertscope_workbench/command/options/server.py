@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from bertscope import BertscopeError, DeadlineExceeded, InvalidArgument, Tls, Unavailable
+from bertscope import BertscopeError, DeadlineExceeded, InvalidArgument, Tls, Unauthenticated, Unavailable
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 from bertscope.rpc.targets import DEFAULT_TARGET
 
@@ -24,10 +24,10 @@ TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
 Made = TypeVar("Made")
 
 
-def _option(written: str, text: str) -> Any:
+def _option(written: str, text: str, **more: Any) -> Any:
     """Returns an option that may be a variable, too: BERTSCOPE_TOKEN_FILE for --token-file."""
     name = written.split(" ")[0].removeprefix("--").replace("-", "_").upper()
-    return option(written, text, envvar=f"BERTSCOPE_{name}", rich_help_panel="Server")
+    return option(written, text, envvar=f"BERTSCOPE_{name}", rich_help_panel="Server", **more)
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class ServerOptions:
 
     target: Annotated[str, _option("--target HOST:PORT,...", "The server to call; several share the work.")] = DEFAULT_TARGET
     token_file: Annotated[
-        Path | None, _option("--token-file FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.")
+        Path | None, _option("--token-file FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", field="token")
     ] = None
     insecure_token: Annotated[bool, _option("--insecure-token", "Send it unencrypted, also to other machines.")] = False
     tls: Annotated[bool, _option("--tls", "Connect with TLS; the next four options imply it.")] = False
     ca: Annotated[Path | None, _option("--ca FILE", "Authorities that the server's certificate comes from.")] = None
-    certificate: Annotated[Path | None, _option("--certificate FILE", "The caller's own certificate.")] = None
-    key: Annotated[Path | None, _option("--key FILE", "Its private key.")] = None
+    certificate: Annotated[Path | None, _option("--certificate FILE", "The caller's own certificate.", needs="key")] = None
+    key: Annotated[Path | None, _option("--key FILE", "Its private key.", needs="certificate")] = None
     server_name: Annotated[str | None, _option("--server-name NAME", "Name in the server's certificate, if not HOST.")] = None
 
     @contextmanager
@@ -51,6 +51,13 @@ class ServerOptions:
         with self._client(timeout or DEFAULT_TIMEOUT_SECONDS) as client:
             try:
                 yield client
+            except Unauthenticated as error:
+                if error.reason != "TOKEN_MISSING":
+                    raise
+                advice = (
+                    f"give yours with --token-file FILE or ${TOKEN_VARIABLE}, or a certificate with --certificate and --key"
+                )
+                raise Failure(f"the server at {self.target} answers callers that it knows; {advice}") from error
             except Unavailable as error:
                 if error.reason:  # A server did answer, and said why it can't serve.
                     raise

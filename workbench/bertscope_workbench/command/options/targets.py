@@ -11,7 +11,7 @@ from bertscope.errors import invalid_argument
 from bertscope.values.score_targets import ScoreTarget
 from bertscope.values.validation import TextOrPair
 
-from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
+from bertscope_workbench.command.groups import DASHED, option
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.readers.traced_pairs import OWN, place_of
 
@@ -39,28 +39,29 @@ class TargetOptions:
     similar_to: Annotated[str | None, option("--similar-to TEXT", "The cosine with the vector of another text.")] = None
     next_sentence: Annotated[bool, option("--next-sentence", "The score of the second text following the first.")] = False
     other: Annotated[
-        str | None, option("--other NAME", "A word or label whose score is subtracted: why --answer are, and not --other is.")
+        str | None,
+        option(
+            "--other NAME",
+            "A word or label whose score is subtracted: why --answer are, and not --other is.",
+            needs="answer label top_label word_label",
+        ),
     ] = None
-    mask: Annotated[int | None, option("--mask", "With --answer: which mask, from 0, if there are several.", min=0)] = None
-    score_scale: Annotated[TargetScale, option("--as", "The scale of scores."), DASHED] = "logit"
+    mask: Annotated[
+        int | None,
+        option("--mask", "With --answer: which mask, from 0, if there are several.", min=0, without=" ".join(KINDS[1:])),
+    ] = None
+    score_scale: Annotated[TargetScale, option("--as", "The scale of scores.", without="value similar_to"), DASHED] = "logit"
 
     def __post_init__(self) -> None:
-        """Rejects options of another number, and several numbers."""
+        """Rejects several numbers."""
         given = self.given
         if len(given) > 1:
             raise UsageError(f"{given[0]} and {given[1]} exclude each other; name one score")
-        kind = given[0] if given else ""
-        if kind not in ("--answer", "--label", "--top-label", "--word-label"):
-            refuse(values_of(self, "other"), "goes with --answer, --label, --top-label or --word-label")
-        if kind not in ("--answer", ""):
-            refuse(values_of(self, "mask"), "goes with --answer")
-        if kind in ("--value", "--similar-to") and self.score_scale != "logit":
-            raise UsageError(f"--as does not go with {kind}, which has one scale")
 
     @property
     def given(self) -> list[str]:
         """The options that name a number."""
-        return [name for name, value in values_of(self, *KINDS).items() if value not in (None, False)]
+        return [f"--{name.replace('_', '-')}" for name in KINDS if getattr(self, name) not in (None, False)]
 
     def of(self, field: str, text: TextOrPair, own: Mapping[str, Any] | None = None) -> ScoreTarget:
         """Returns the number of a text. `own` has the columns of its line, if those name it."""

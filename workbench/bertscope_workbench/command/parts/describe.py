@@ -1,12 +1,12 @@
-"""`bertscope attention --describe` and `--compare`: what heads attend to over many texts, of a model or of two."""
+"""`bertscope attention describe`, `models` and `compare`: what heads attend to over many texts, of one model or several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from bertscope import AttentionComparison, AttentionDescription, Client
+from bertscope import AttentionComparison, AttentionDescription, Client, Quantity
 from bertscope.questions.attention.comparison import comparison_document
 from bertscope.questions.attention.description import document
 from bertscope.values.columns import Column
@@ -14,12 +14,13 @@ from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
 from rich.text import Text
 
-from bertscope_workbench.command.groups import refuse, values_of
-from bertscope_workbench.command.options import CallOptions
-from bertscope_workbench.command.options.describing import DescribeOptions
-from bertscope_workbench.command.options.models import side_by_side
-from bertscope_workbench.command.options.results import print_result
-from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import DASHED, Offered, argument, option
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.describing import HeadFiles, PairFileOptions, Punctuation
+from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.models import Models, side_by_side
+from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.output import fits, plural, print_heading, shade, table, titled
 from bertscope_workbench.command.views.progress import answering
@@ -36,35 +37,58 @@ STYLES = {"|": "cyan", "\\": "yellow", "N": "magenta", "#": "green", ".": "dim"}
 """The sign and the colour of a class in the map of all heads."""
 
 
-def describe_texts(
-    server: ServerOptions,
+@dataclass(frozen=True)
+class DescribeOptions(PairFileOptions):
+    """The texts to describe, and how."""
+
+    layer: Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0; all unless set.")] = None
+    quantity: Annotated[Quantity, option("--quantity", "The numbers to describe."), DASHED] = "weights"
+    punctuation: Punctuation = None
+    head_distances: Annotated[bool, option("--distances", "Also compute how differently heads attend.")] = False
+
+
+def describe_heads(
+    *,
     asked: DescribeOptions,
-    source: Source[TextOrPair],
-    plot: Path | None,
-    call: CallOptions,
-    **arguments: Any,
+    picture: Annotated[
+        Literal["patterns", "statistics", "clusters"] | None,
+        option("--picture", "What --plot draws; patterns unless set. clusters implies --distances.", needs="plot"),
+    ] = None,
+    out: HeadFiles,
+    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout", "json")],
+    to: ModelOptions,
 ) -> None:
-    """Describes heads over texts, prints the description, and writes the requested files."""
-    out = asked.files(plot)
-    picture = asked.picture or "patterns"
-    with server.connect(call.timeout) as client:
-        found = described(client, asked, source, **call.arguments(), **arguments)
-    written = out.write(found, lambda path, **look: save_description(found, path, picture, **look))
+    """Describe the heads of a model over many texts: statistics and pattern classes.
+
+    Examples:
+
+      bertscope attention describe --texts examples/sentences.txt
+      bertscope attention describe --texts examples/sentences.txt --plot classes.png --output heads.parquet
+    """
+    source = asked.source()
+    distances = asked.head_distances or picture == "clusters"
+    with to.connect(call.timeout) as client:
+        found = described(client, asked, source, head_distances=distances, **call.arguments(), **to.arguments())
+    written = out.write(found, lambda path, **look: save_description(found, path, picture or "patterns", **look))
     print_result(found, document, print_description, json=call.json, written=written, source=source)
 
 
 def describe_models(
-    server: ServerOptions,
+    *,
+    models: Models,
     asked: DescribeOptions,
-    source: Source[TextOrPair],
-    call: CallOptions,
-    models: Sequence[str],
-    **arguments: Any,
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    call: Annotated[options.CallOptions, Offered("truncate", "timeout", "json")],
+    to: ModelOptions,
 ) -> None:
-    """Describes the heads of several models, of any shapes, each over the texts that it reads, in one table."""
-    refuse(values_of(asked, "picture"), "goes with one --model")
-    out, arguments = asked.files(None), call.arguments() | arguments
-    with server.connect(call.timeout) as client:
+    """Describe the heads of several models, of any shapes, each over the texts that it reads, in one table.
+
+    Example:
+
+      bertscope attention models --texts examples/sentences.txt --model a --model b
+    """
+    source, arguments = asked.source(), {**call.arguments(), **to.arguments(), "head_distances": asked.head_distances}
+    with to.connect(call.timeout) as client:
         found = {model: described(client, asked, source, **arguments | {"model": model}) for model in models}
     written = out.write(side_by_side({model: each.columns() for model, each in found.items()}))
     documents = {"models": [document(each) for each in found.values()]}
@@ -76,8 +100,9 @@ def described(client: Client, asked: DescribeOptions, source: Source[TextOrPair]
     with source.some_left(), answering("describing") as show:
         return client.describe_attention(
             source.items,
+            layers=specifications.numbers("--layer", asked.layer),
+            quantity=asked.quantity,
             punctuation=asked.punctuation or None,
-            head_distances=asked.head_distances or asked.picture == "clusters",
             on_progress=show,
             on_rejected=source.reject,
             **arguments,
@@ -148,26 +173,33 @@ def _parts(screen: Console, description: AttentionDescription, names: list[str])
     return groups
 
 
-def compare_texts(
-    server: ServerOptions,
-    asked: DescribeOptions,
-    source: Source[TextOrPair],
-    plot: Path | None,
-    call: CallOptions,
-    **arguments: Any,
+def compare_heads(
+    *,
+    other: Annotated[
+        str, argument("MODEL", "The model to compare with, or this one under changes of its heads.", field="other_model")
+    ],
+    texts: PairFileOptions,
+    punctuation: Punctuation = None,
+    out: HeadFiles,
+    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout", "json")],
+    to: ModelOptions,
 ) -> None:
-    """Compares heads over texts, prints the comparison, and writes the requested files."""
-    asked.require_compare()
-    out = asked.files(plot)
-    with server.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
+    """Compare the heads of two models, or of one under changes, over many texts.
+
+    Example:
+
+      bertscope attention compare bertscope-mini --zero 0 --texts examples/sentences.txt
+    """
+    source = texts.source()
+    with to.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
         found = client.compare_attention(
             source.items,
-            asked.compare,
-            punctuation=asked.punctuation or None,
+            other,
+            punctuation=punctuation or None,
             on_progress=show,
             on_rejected=source.reject,
             **call.arguments(),
-            **arguments,
+            **to.arguments(),
         )
     written = out.write(found, partial(save_comparison, found))
     print_result(found, comparison_document, print_comparison, json=call.json, written=written, source=source)

@@ -1,85 +1,75 @@
-"""Defines the options of `bertscope lens` that train or take a tuned lens, and trains one."""
+"""`bertscope lens train`: trains a tuned lens."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from bertscope import TunedLens, load_lens
+from bertscope import TunedLens
 from bertscope.values.documents import fields_of
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 
-from bertscope_workbench.command.groups import option, refuse, values_of
-from bertscope_workbench.command.options import LongCallOptions
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.options import StateLayers, specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.files import kept, read_file, require_output
+from bertscope_workbench.command.views.files import kept, require_output
 from bertscope_workbench.command.views.output import printable, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.command.views.result_tables import result_table
 
-
-@dataclass(frozen=True)
-class TunedLensOptions:
-    """The lens to train, or to read through."""
-
-    lens: Annotated[Path | None, option("--lens FILE", "Read through the tuned lens that --keep wrote.")] = None
-    train: Annotated[
-        Path | None,
-        option("--train FILE", "Instead, train a tuned lens on texts: .txt, .conllu or a table."),
-    ] = None
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of --train unless set.")] = None
-    keep: Annotated[Path | None, option("--keep FILE", "With --train: keep the lens for --lens: a file, .npz.")] = None
-    mask_rate: Annotated[
-        float | None,
-        option("--mask-rate X", "With --train: the share of pieces that are masked; 0.15 unless set.", min=0, max=1),
-    ] = None
-    epochs: Annotated[int | None, option("--epochs", "With --train: most passes over the texts; 20 unless set.", min=1)] = None
-    seed: Annotated[
-        int | None,
-        option("--seed", "With --train: draws masks and the order of pieces; 0 unless set.", min=0),
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.train is None:
-            refuse(values_of(self, "dev", "keep", "mask_rate", "epochs", "seed"), "goes with --train")
-
-    def loaded(self) -> TunedLens | None:
-        """Returns the lens of --lens. Raises Failure for a file that can't be read."""
-        return None if self.lens is None else read_file(self.lens, load_lens)
+Normalisation = Annotated[
+    Literal["none", "final"] | None,
+    option("--normalisation", "Read states as they are, or after the model's last normalisation."),
+]
 
 
 def train_lens(
+    *,
+    train: Annotated[Path, argument("FILE", "Texts to train on: .txt, .conllu or a table.")],
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of FILE unless set.")] = None,
+    keep: Annotated[Path | None, option("--keep FILE", "Keep the lens for --lens: a file, .npz.")] = None,
+    layer: StateLayers = None,
+    normalisation: Normalisation = None,
+    mask_rate: Annotated[
+        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
+    ] = None,
+    epochs: Annotated[int | None, option("--epochs", "Most passes over the texts; 20 unless set.", min=1)] = None,
+    seed: Annotated[int, option("--seed", "Draws masks and the order of pieces.", min=0)] = 0,
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    call: options.LongCallOptions,
     to: ModelOptions,
-    asked: TunedLensOptions,
-    out: OutputOptions,
-    call: LongCallOptions,
-    **arguments: Any,
 ) -> None:
-    """Trains a lens, prints how well it reads each layer, and writes the requested files."""
-    require_output(asked.keep, (".npz",), "--keep")
-    train, dev = _texts(asked.train), _texts(asked.dev)
+    """Train a tuned lens: for each layer a map to what the last one predicts.
+
+    Example:
+
+      bertscope lens train examples/sentences.txt --epochs 2 --keep lens.npz
+    """
+    require_output(keep, (".npz",), "--keep")
+    texts, held = _texts(train), _texts(dev)
     with to.connect(call.timeout) as client, training() as show:
         found = client.train_lens(
-            train,
-            dev=dev,
-            mask_rate=asked.mask_rate,
-            max_epochs=asked.epochs,
-            seed=asked.seed or 0,
+            texts,
+            dev=held,
+            layers=specifications.numbers("--layer", layer),
+            normalisation=normalisation,
+            mask_rate=mask_rate,
+            max_epochs=epochs,
+            seed=seed,
             **to.arguments(),
             on_progress=show,
             **call.arguments(),
-            **arguments,
         )
     written = out.write(found)
-    if asked.keep is not None:
-        written.append(kept(found.save, asked.keep))
+    if keep is not None:
+        written.append(kept(found.save, keep))
     print_result(found, document, print_tuned_lens, json=call.json, written=written)
 
 
 def _texts(path: Path | None) -> list[TextOrPair]:
-    return [] if path is None else list(TextFileOptions(texts=path).source().items)
+    return [] if path is None else list(TextFileOptions(file=path).source().items)
 
 
 def document(found: TunedLens) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Defines the options of `bertscope geometry --neighbours`, and answers it."""
+"""`bertscope geometry neighbours`: the words nearest to a word."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,11 +11,12 @@ from rich.text import Text
 
 from bertscope_workbench.analyses.neighbours import Neighbour, Neighbourhoods, WordNeighbours, nearest_neighbours
 from bertscope_workbench.analyses.variances import ExplainableVariance
-from bertscope_workbench.command.groups import option, refuse, values_of
-from bertscope_workbench.command.options import CallOptions
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.describing import TextFileOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.output import plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 
@@ -26,48 +26,41 @@ MAX_WORDS = 20
 """The most words that are shown, those with most vectors."""
 
 
-@dataclass(frozen=True)
-class NeighbourOptions:
-    """Words whose nearest neighbours are looked for."""
-
-    neighbours: Annotated[
-        list[str] | None, option("--neighbours WORD", "Show only what is nearest to this word. Repeatable.")
-    ] = None
-    nearest: Annotated[int | None, option("--nearest N", "So many of them; 5 unless set.", min=1)] = None
-    occurrences: Annotated[
-        int | None,
-        option("--occurrences N", "Of the word's first N occurrences; 3 unless set.", min=1),
-    ] = None
-    other_words: Annotated[bool, option("--other-words", "With --neighbours: leave out the word's own occurrences.")] = False
-
-    def require_alone(self, others: Mapping[str, Any]) -> None:
-        """Raises UsageError for an option of neighbours without a word, and for any of the `others` with one."""
-        if not self.neighbours:
-            refuse(values_of(self, "nearest", "occurrences", "other_words"), "goes with --neighbours")
-        else:
-            refuse(others, "does not go with --neighbours")
-
-
 def find_neighbours(
-    server: ServerOptions,
-    asked: NeighbourOptions,
-    source: Source[TextOrPair],
-    out: OutputOptions,
-    call: CallOptions,
-    **arguments: Any,
+    *,
+    file: TextFileOptions,
+    word: Annotated[list[str], option("--word WORD", "Show what is nearest to this word. Repeatable.")],
+    nearest: Annotated[int, option("--nearest N", "So many of them.", min=1)] = 5,
+    occurrences: Annotated[int, option("--occurrences N", "Of the word's first N occurrences.", min=1)] = 3,
+    other_words: Annotated[bool, option("--other-words", "Leave out the word's own occurrences.")] = False,
+    layer: options.Layers = None,
+    out: Annotated[
+        OutputOptions, Offered("output", output="Write a row for each neighbour: .csv, .tsv, .jsonl, .parquet, .tex.")
+    ],
+    call: options.CallOptions,
+    to: ModelOptions,
 ) -> None:
-    """Finds the neighbours of the words, prints them, and writes the requested file."""
-    with server.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
+    """Show the words of texts whose vectors are nearest to those of a word, by layer.
+
+    Example:
+
+      bertscope geometry neighbours "The bank of the river." "The bank lent money." --word bank --layer 0,3,6
+    """
+    source = file.source()
+    with to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
         found = nearest_neighbours(
             client,
             source.items,
-            asked.neighbours or [],
-            k=asked.nearest or 5,
-            occurrences=asked.occurrences or 3,
-            other_words=asked.other_words,
+            word,
+            k=nearest,
+            occurrences=occurrences,
+            other_words=other_words,
+            layers=specifications.numbers("--layer", layer),
             on_progress=show,
             on_rejected=source.reject,
-            **arguments,
+            model=call.model,
+            truncate=call.truncate,
+            **to.arguments(),
         )
     print_result(
         found,

@@ -1,52 +1,53 @@
-"""`bertscope score --pairs --model A --model B`: minimal pairs by several models, in one table."""
+"""`bertscope score models`: minimal pairs by several models, in one table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
 from bertscope import ComparedSet, TextComparison
 from bertscope.questions.scores.comparison import set_columns
 from rich.console import Console
 
-from bertscope_workbench.command.options.models import side_by_side
-from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered
+from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.models import Models, side_by_side
+from bertscope_workbench.command.options.results import PrintedOutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.parts.score_pairs import (
     UNITS,
-    PairOptions,
-    PairSource,
     accuracies,
     compared,
     document,
     print_differences,
     summary_columns,
 )
+from bertscope_workbench.command.parts.scoring import PairOptions
 from bertscope_workbench.command.views.output import plural, titled
 
 
 def compare_models(
-    server: ServerOptions,
-    options: PairOptions,
-    source: PairSource,
-    out: PrintedOutputOptions,
-    models: Sequence[str],
-    **arguments: Any,
+    *,
+    to: ModelOptions,
+    models: Models,
+    asked: PairOptions,
+    summary: SummaryOptions,
+    out: Annotated[PrintedOutputOptions, Offered("output", "json")],
+    call: Annotated[options.CallOptions, Offered("truncate", "timeout")],
 ) -> None:
-    """Compares the pairs by several models, and shows accuracies by group, and how each differs from the first, pair by pair.
-    Pairs that one of them can't read are left out for all."""
-    timeout = arguments.pop("timeout")
+    """Compare minimal pairs by several models, and show accuracies by group, and how each differs from the first, pair by pair.
+
+    Pairs that one of them can't read are left out for all.
+
+    Example:
+
+      bertscope score models examples/agreement.tsv --model a --model b
+    """
+    source = asked.source()
     found = dict[str, dict[int, ComparedSet]]()
     numbers: Sequence[int] = range(len(source.items))
-    with server.connect(timeout) as client:
+    arguments = asked.arguments() | to.arguments() | {"truncate": call.truncate}
+    with to.connect(call.timeout) as client:
         for model in models:
-            sets, stopped = compared(
-                client,
-                source,
-                numbers,
-                f"comparing by {model}",
-                model=model,
-                critical_region=options.critical_region,
-                **arguments,
-            )
+            sets, stopped = compared(client, source, numbers, f"comparing by {model}", model=model, **arguments)
             if stopped is not None:
                 raise stopped
             found[model], numbers = sets, [*sets]
@@ -55,7 +56,7 @@ def compare_models(
     written = out.write(side_by_side({model: set_columns(each) | values for model, each in alike.items()}), units=UNITS)
     first = alike[models[0]]
     groups = {model: summary_columns(each, None if each is first else first, values) for model, each in alike.items()}
-    written += OutputOptions(output=options.summary).write(side_by_side(groups))
+    written += summary.write(side_by_side(groups))
     print_result(
         alike,
         lambda alike: {"models": [document(each, None if each is first else first) for each in alike.values()]},

@@ -1,9 +1,8 @@
-"""`bertscope score --pairs`: minimal pairs, by group, for one model or two."""
+"""`bertscope score pairs`: minimal pairs, by group, for one model or two."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from bertscope import BertscopeError, Client, ComparedSet, InvalidArgument, TextComparison, TextSet, TextsProgress
@@ -12,17 +11,19 @@ from bertscope.values.documents import document_of, fields_of
 from rich.console import Console
 from rich.table import Table
 
-from bertscope_workbench.command.groups import option, refuse, values_of
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.items import ItemSource, write_rows
+from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import Failure, console, plural, table, titled
+from bertscope_workbench.command.parts.scoring import PairOptions, ScoredRowOptions, WrongPairOptions
+from bertscope_workbench.command.views.output import Failure, UsageError, console, plural, table, titled
 from bertscope_workbench.command.views.progress import answering
-from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.text_sets import save_accuracy
-from bertscope_workbench.readers.set_files import read_sets
+from bertscope_workbench.readers import files
+from bertscope_workbench.readers.answer_rows import read_pair_rows
 
 SMALL_P = 0.001
 MOST_ERRORS = 40
@@ -30,89 +31,52 @@ MOST_ERRORS = 40
 UNITS = {"difference": "nats"}
 
 
-@dataclass
-class PairSource(Source[TextSet]):
-    """Minimal pairs, and the values of the columns of their groups."""
-
-    values: Sequence[Mapping[str, str]] = ()
-
-    def columns(self, numbers: Iterable[int]) -> dict[str, list[str | None]]:
-        """Returns the columns of groups by name, of pairs by their numbers."""
-        names = dict.fromkeys(name for values in self.values for name in values)
-        numbers = [*numbers]
-        return {name: [self.values[number].get(name) for number in numbers] for name in names}
-
-
-@dataclass(frozen=True)
-class PairOptions:
-    """The minimal pairs to compare, and how."""
-
-    pairs: Annotated[
-        Path | None,
-        option("--pairs FILE", 'Compare minimal pairs: columns "good", "bad", or BLiMP\'s; or all files of a folder.'),
-    ] = None
-    group: Annotated[
-        list[str] | None,
-        option(
-            "--group NAME[,NAME]",
-            "With --pairs: a column of groups, or several, crossed; field, UID unless set. Repeatable.",
-        ),
-    ] = None
-    errors: Annotated[bool, option("--errors", "With --pairs: list those that the model gets wrong, the worst first.")] = False
-    errors_output: Annotated[
-        Path | None, option("--errors-output FILE", "With --pairs: write those: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ] = None
-    summary: Annotated[
-        Path | None,
-        option("--summary FILE", "With --pairs: write the table by group, with intervals: .csv, .tsv, .jsonl, .parquet, .tex."),
-    ] = None
-    critical_region: Annotated[
-        bool, option("--critical-region", "With --pairs: score only the words that differ, given the rest.")
-    ] = False
-    baseline: Annotated[str | None, option("--baseline MODEL", "With --pairs: compare with this model, pair by pair.")] = None
-
-    def __post_init__(self) -> None:
-        if self.pairs is None:
-            names = "group", "critical_region", "baseline", "errors", "errors_output", "summary"
-            refuse(values_of(self, *names), "goes with --pairs")
-        require_table(self.errors_output, "--errors-output")
-        require_table(self.summary, "--summary")
-
-    def source(self, columns: str | None, limit: int | None) -> PairSource:
-        """Returns the pairs, with their places and the values of their groups."""
-        if self.pairs is None:
-            raise ValueError("no file of pairs")
-        with reading(self.pairs):
-            found = read_sets(self.pairs, self.group, columns=specifications.columns("--columns", columns), limit=limit)
-        places = [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)]
-        return PairSource(found, places, values=found.values)
-
-
 def compare_pairs(
-    server: ServerOptions, options: PairOptions, source: PairSource, out: PrintedOutputOptions, **arguments: Any
+    *,
+    to: ModelOptions,
+    asked: PairOptions,
+    baseline: Annotated[
+        str | None, option("--baseline MODEL", "Compare with this model, pair by pair.", without="rows")
+    ] = None,
+    wrong: WrongPairOptions,
+    summary: SummaryOptions,
+    out: PrintedOutputOptions,
+    rows: ScoredRowOptions,
+    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
 ) -> None:
-    """Compares the pairs by one model or two, and shows the accuracies by group. Pairs that one can't read are left out."""
-    model, timeout = arguments.pop("model"), arguments.pop("timeout")
-    asked = {"critical_region": options.critical_region, **arguments}
-    with server.connect(timeout) as client:
-        ours, stopped = compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
-        theirs, both = ours, options.baseline is not None and stopped is None
+    """Count how often the better sentence of a minimal pair scores higher, by group; for two models, also pair by pair.
+
+    Pairs that a model can't read are named and left out. With --rows, a row for each is written as it comes, and --resume goes
+    on with a file that was cut short.
+
+    Examples:
+
+      bertscope score pairs examples/agreement.tsv
+      bertscope score pairs examples/agreement.tsv --group number,between --errors
+    """
+    arguments = asked.arguments() | to.arguments() | {"truncate": call.truncate}
+    if rows.rows is not None:
+        pair_rows(to, asked, rows, call, arguments)
+        return
+    source = asked.source()
+    with to.connect(call.timeout) as client:
+        ours, stopped = compared(client, source, range(len(source.items)), "comparing", model=call.model, **arguments)
+        theirs, both = ours, baseline is not None and stopped is None
         if both:
-            what = f"comparing by {options.baseline}"
-            theirs, stopped = compared(client, source, [*ours], what, model=options.baseline, **asked)
+            theirs, stopped = compared(client, source, [*ours], f"comparing by {baseline}", model=baseline, **arguments)
     found = TextComparison(tuple(ours[number] for number in theirs))
-    baseline = TextComparison(tuple(theirs.values())) if both else None
-    written = out.write(
-        columns(found, baseline, source.columns(theirs)),
-        lambda path, **look: save_accuracy(found, path, baseline, **look),
-        partial=stopped is not None,
-        units=UNITS,
-    )
-    written += write_parts(options, found, baseline, source.columns(theirs), partial=stopped is not None)
+    other = TextComparison(tuple(theirs.values())) if both else None
+    values = source.columns(theirs)
+    rows_of_pairs = columns(found, other, values)
+    incorrect = {name: [cells[number] for number in wrong_numbers(found)] for name, cells in rows_of_pairs.items()}
+    how: dict[str, Any] = {"partial": stopped is not None, "units": UNITS}
+    written = out.write(rows_of_pairs, lambda path, **look: save_accuracy(found, path, other, **look), **how)
+    written += summary.write(summary_columns(found, other, values), **how)
+    written += OutputOptions(output=wrong.errors_output).write(incorrect, **how)
     print_result(
         found,
-        lambda found: document(found, baseline),
-        lambda screen, found: print_comparison(screen, found, baseline, errors=options.errors),
+        lambda found: document(found, other),
+        lambda screen, found: print_comparison(screen, found, other, errors=wrong.errors),
         json=out.json,
         written=written,
         source=source,
@@ -121,6 +85,23 @@ def compare_pairs(
         counts = f"{len(found.sets)} of {plural(len(source.items), 'pair')}"
         console(stderr=True).print(f"cut short: the numbers are of {counts}", style="yellow")
         raise stopped
+
+
+def pair_rows(
+    to: ModelOptions, asked: PairOptions, rows: ScoredRowOptions, call: options.CallOptions, arguments: Mapping[str, Any]
+) -> None:
+    """Writes a row for each pair as it comes, and prints the accuracies by group of all rows, those of earlier runs too."""
+    if asked.file.is_dir():
+        raise UsageError(f"--rows takes one file of pairs at a time, and {asked.file} is a folder")
+    with to.connect(call.timeout) as client:
+        compare = partial(client.compare_texts_stream, model=call.model)
+        source = ItemSource(asked.file, files.PAIRS, asked.columns, asked.limit)
+        write_rows(source, rows, compare, arguments, "comparing")
+    assert rows.rows is not None  # noqa: S101  # the caller has seen to it
+    named = specifications.columns("--columns", asked.columns)
+    found = read_pair_rows(rows.rows, asked.group, columns=named, scoring=asked.scoring)
+    if found.sets:
+        print_comparison(console(), found, None)
 
 
 def compared(
@@ -149,21 +130,6 @@ def compared(
         raise Failure(f"every pair was left out; {source.left_out[0]}")
     kept = (number for number in numbers if number not in rejected)
     return dict(zip(kept, sets, strict=stopped is None)), stopped
-
-
-def write_parts(
-    options: PairOptions,
-    found: TextComparison,
-    baseline: TextComparison | None,
-    values: Mapping[str, list[str | None]],
-    *,
-    partial: bool,
-) -> list[Path]:
-    """Writes the table by group and the wrong pairs, if they are asked for. Returns their paths."""
-    rows = columns(found, baseline, values)
-    wrong = {name: [cells[number] for number in wrong_numbers(found)] for name, cells in rows.items()}
-    files = (options.summary, summary_columns(found, baseline, values)), (options.errors_output, wrong)
-    return [file for path, table in files for file in OutputOptions(output=path).write(table, partial=partial, units=UNITS)]
 
 
 def wrong_numbers(found: TextComparison) -> list[int]:

@@ -1,6 +1,5 @@
-"""`bertscope score --substitutions`: every substitution of a protein."""
+"""`bertscope score substitutions`: every substitution of a protein."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,10 +8,11 @@ from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.analyses.substitutions import Substitutions, score_substitutions
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.output import UsageError, plural, table, titled
+from bertscope_workbench.command.views.output import plural, table, titled
 from bertscope_workbench.plots.substitutions import save_substitutions
 
 LEAST_SHOWN = 1e-4
@@ -22,23 +22,21 @@ SHOWN = 10
 """The most substitutions in each of the two tables."""
 
 
-@dataclass(frozen=True)
-class SubstitutionOptions:
-    """The protein whose substitutions are scored."""
-
-    sequence: Annotated[
-        str | None, option("--substitutions SEQUENCE", "Score every substitution of a protein, in one-letter codes.")
-    ] = None
-
-
 def show_substitutions(
-    server: ServerOptions, sequence: str, out: PrintedOutputOptions, *, timeout: float, truncate: bool, **arguments: Any
+    *,
+    to: ModelOptions,
+    sequence: Annotated[str, argument("SEQUENCE", "A protein, in one-letter codes.")],
+    out: PrintedOutputOptions,
+    call: Annotated[options.CallOptions, Offered("model", "timeout")],
 ) -> None:
-    """Scores, writes files, and prints the likeliest and the unlikeliest substitutions."""
-    if truncate:
-        raise UsageError("--truncate does not go with --substitutions: a protein is scored whole")
-    with server.connect(timeout) as client:
-        found = score_substitutions(client, sequence, **arguments)
+    """Score every substitution of a residue of a protein, by a model such as ESM-2.
+
+    Example:
+
+      bertscope score substitutions MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ --plot map.png
+    """
+    with to.connect(call.timeout) as client:
+        found = score_substitutions(client, sequence, model=call.model, **to.arguments())
     written = out.write(found, partial(save_substitutions, found))
 
     def show(screen: Console, found: Substitutions) -> None:

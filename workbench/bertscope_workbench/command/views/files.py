@@ -56,19 +56,12 @@ def draw(save: Callable[[Path], None], path: Path) -> None:
         console(stderr=True).print(BOXES, style="yellow", soft_wrap=True)
 
 
-@contextmanager
-def reading(path: Path | None) -> Iterator[None]:
-    """Turns a failure to read a file into a line."""
-    try:
-        yield
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error
-
-
 def read_file(path: Path, read: Callable[[Path], T]) -> T:
     """Returns what `read` reads from a file; a failure to read becomes a line."""
-    with reading(path):
+    try:
         return read(path)
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error
 
 
 def kept(save: Callable[[Path], None], path: Path) -> Path:

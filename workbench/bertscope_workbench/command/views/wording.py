@@ -1,50 +1,41 @@
-"""Translates arguments and fields in messages of a client or a server to the options of the command line."""
+"""Writes fields of requests and arguments of calls, which errors name, as the options that fill them."""
 
 import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 
-OPTIONS: tuple[tuple[str, str], ...] = (
-    (r"tls=bertscope\.Tls\(ca=\.\.\.\)", "--ca FILE"),
-    (r"tls=bertscope\.Tls\(server_name=\.\.\.\)", "--server-name NAME"),
-    (r"tls=bertscope\.Tls\(certificate=\.\.\., key=\.\.\.\)", "--certificate FILE --key FILE"),
-    (r"tls=bertscope\.Tls\(\)", "--tls"),
-    (r"leave tls out", "leave --tls and --ca out"),
-    (r"call another target", "name another with --target"),
-    (r"^tls: certificate and key", "--certificate and --key"),
-    (r"^target: ", "--target "),
-    (r"^token: ", "--token-file: "),
-    (r"use TLS, or insecure_token\b", "use --tls, or --insecure-token"),
-    (r"\ballow more with timeout=", "allow more with --timeout"),
-    (r"\btimeout: ", "--timeout: "),
-    (r"by resume=True", "by --resume"),
-    (r"by replace=True", "by --replace"),
-    (r"^output: ", "--output "),
-    (r"(?<![-\w])(?:objective\.)?truncate(?![-\w])", "--truncate"),
-    (r"(?<![-\w])(?:objective\.\w+\.)?skip_multi_piece\b", "--skip-multi-piece"),
-    (r"(?<![-\w.])(?:objective\.\w+\.)?mask_share\b", "--mask-share"),
-    (r"(?<![-\w.])top_k\b", "--top-k"),
-    (r"(?<![-\w.])candidates(\[\d+\])", r"--candidates\1"),
-    (r"(?<![-\w.])reference_texts(?:\[(\d+)\])?", "--reference"),
-    (r"(?<![-\w.])punctuation\[\d+\]", "--punctuation"),
-    (r"^other_model(?=: )", "--compare"),
-    (r"dependencies are read with read_conllu", "leave --propbank out to score dependencies"),
-    (r"name another model in other_model, or send interventions", "name another model, or change heads (--zero)"),
-    (r"(?<![-\w.])memory_bytes\b", "--memory"),
-    (r"(?<![-\w.])greedy\.(metric|step)\b", r"--\1"),
-    (r"(?<![-\w.])greedy\.max_removed\b", "--max-removed"),
-    (r"(?<![-\w.])greedy\.order\b", "--greedy"),
-    (r"(?<![-\w.])bootstrap\.(resamples|confidence)\b", r"--\1"),
-    (r"(?<![-\w.])interventions\[\d+\](?:\.\w+(?:\[\d+\])?)?", "--zero, --uniform, --mean or --scale"),
-    (r"^layers\[\d+\](?=[: ])", "--layer"),
-    (r"^other_layers\[\d+\](?=[: ])", "--other-layer"),
-    (r"^words(\[\d+\])(?=: is a word of no text)", r"--neighbours\1"),
-    (r"^heads\[\d+\](?=[: ])", "--head"),
-    (r"^(?:heads\.heads|activations\.layers)\[\d+\]\.\w+(?:\[\d+\])?(?=[: ])", "--unit"),
-    (r"^directions\[\d+\](?:\.\w+)*(?=[: ])", "--direction, --probe or --codes"),
-)
+filled: ContextVar[Mapping[str, str]] = ContextVar("filled", default=MappingProxyType({}))
+"""The options of the command that runs, by the fields and arguments that they fill."""
+
+SNIPPET = re.compile(r"\b(\w+)=(?:True\b|bertscope\.\w+\(([^()]*)\)|(?=$|[ ;,.)]))")
+"""An argument as Python has it: resume=True, timeout=, tls=bertscope.Tls(ca=...)."""
+WORD = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|(?<![-\w./])[a-z]\w*(?:\[\d+\]|\.[a-z]\w*)*")
+"""A quotation, or a word that may be a field: top_k, layers[0], greedy.max_removed."""
 
 
 def in_options(message: str) -> str:
-    """Returns the message with options in the place of arguments and fields."""
-    for pattern, option in OPTIONS:
-        message = re.sub(pattern, option, message)
-    return message
+    """Returns the message with options in the place of fields and arguments that the command that runs fills.
+
+    A word is a field if it begins the message or a part of it ("truncate: ..."), follows "set", or is written as no word of
+    English is.
+    """
+    options = filled.get()
+
+    def of_snippet(found: re.Match[str]) -> str:
+        names = [part.partition("=")[0].strip() for part in (found[2] or found[1]).split(",")]
+        return " ".join(options[name] for name in names) if all(name in options for name in names) else found[0]
+
+    message = SNIPPET.sub(of_snippet, message)
+
+    def of_word(found: re.Match[str]) -> str:
+        word, before = found[0], message[: found.start()]
+        begins = not before or before.endswith(("(", "; "))
+        if not ({*word} & {*"_[."} or before.endswith("set ") or (begins and message.startswith(": ", found.end()))):
+            return word
+        # Of a list the field is what has the number: those below it are of one item.
+        names = re.sub(r"\[\d+\]", "", word).split(".")
+        known = (".".join(names), *((names[0], word.partition("[")[0].split(".")[-1]) if "[" in word else names[-1:]))
+        return next((options[name] for name in known if name in options), word)
+
+    return WORD.sub(of_word, message)

@@ -12,7 +12,7 @@ from bertscope_workbench.references import method_of_commands, papers_as
 
 
 async def methods(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
-    """Yields `{"numbers": [...], "bibtex": ...}` of `commands`, such as "attention --describe": a sentence about the number of
+    """Yields `{"numbers": [...], "bibtex": ...}` of `commands`, such as "attention describe": a sentence about the number of
     each, and their papers. It asks no server."""
     commands = body.texts("commands")
     body.done()

@@ -37,5 +37,5 @@ export function pythonLines(call) {
 export function command(name, text, ...options) {
   const argument = text === null ? [] : [text];
   const words = text?.startsWith("-") ? [...options, "--target", server.target, "--", text] : [...argument, ...options, "--target", server.target];
-  return ["bertscope", name, ...words].map(shellQuoted).join(" ");
+  return ["bertscope", ...name.split(" "), ...words].map(shellQuoted).join(" ");
 }

@@ -48,7 +48,7 @@ export function mount(container, context) {
   const panels = h("div", {class: "compare-panels"}, predictionPanel, gridPanel, mapsPanel);
   const pictures = createPictures(() => ({
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "First map", svg: matrices[0].toSvg}, {label: "Second map", svg: matrices[1].toSvg}], view: panels,
-    labels: {name: "bertscope-compare", caption: `${leftName()} and ${rightName()}: ${now().text}`, commands: ["fill", "attention --compare"]},
+    labels: {name: "bertscope-compare", caption: `${leftName()} and ${rightName()}: ${now().text}`, commands: ["fill", "attention compare"]},
   }), status.error);
   replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
     linkButton(context), copyButton("Copy command", shellLine, context.announce),
@@ -65,7 +65,7 @@ export function mount(container, context) {
   }
 
   function shellLine() {
-    return command("attention", now().text, "--compare", now().other || leftName(), ...changing.options(changes()), ...(now().model ? ["--model", now().model] : []));
+    return command(`attention compare ${now().other || leftName()}`, now().text, ...changing.options(changes()), ...(now().model ? ["--model", now().model] : []));
   }
 
   function pythonText() {

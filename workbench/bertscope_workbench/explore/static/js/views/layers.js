@@ -88,7 +88,7 @@ export function mount(container, context) {
 
   function shellLine() {
     const {text, layersnorm, layersanswer, model} = now();
-    return command("lens", text, "--all-pieces", ...(layersanswer ? ["--candidates", layersanswer] : []), ...(layersnorm ? ["--normalisation", layersnorm] : []),
+    return command("lens read", text, "--all-pieces", ...(layersanswer ? ["--candidates", layersanswer] : []), ...(layersnorm ? ["--normalisation", layersnorm] : []),
       ...(found?.truncated_tokens ? ["--truncate"] : []), ...(model ? ["--model", model] : []));
   }
 

@@ -16,7 +16,7 @@ export function createPairs(context, form) {
   const {state} = context;
   const results = h("section", {class: "panel pairs-compared", "aria-label": "Pairs compared", hidden: true});
   const element = h("div", null, results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences; pairs.tsv needs the columns good and bad."),
-    copyButton("Copy command", () => command("score", null, "--pairs", "pairs.tsv", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
+    copyButton("Copy command", () => command("score pairs", "pairs.tsv", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines("client.compare_texts(bertscope_workbench.read_sets(\"pairs.tsv\")).accuracy()"), context.announce)));
 
   /** @param {{contents: string}} given @param {any} asker */

@@ -33,7 +33,7 @@ export function createRows(context, form) {
   const left = h("details", {hidden: true}, h("summary"), h("ul"));
   const panel = h("section", {class: "panel table-panel", "aria-label": "Rows", hidden: true}, slice.elements, left, copies.status, table.element);
   const view = h("div", null, heads.element, panel);
-  const pictures = createPictures(() => ({drawings: heads.drawings, view, labels: {name: "bertscope-sentences", caption: `${kept.model}, ${kept.rows.length} sentences: ${heads.caption()}`, commands: ["attention --describe", "score"]}}), form.error);
+  const pictures = createPictures(() => ({drawings: heads.drawings, view, labels: {name: "bertscope-sentences", caption: `${kept.model}, ${kept.rows.length} sentences: ${heads.caption()}`, commands: ["attention describe", "score"]}}), form.error);
   const element = h("div", null, view, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences; slice.jsonl is what Save slice writes."),
     linkButton(context), slice.footer(heads.shown), pictures.element));
 

@@ -40,7 +40,7 @@ export function createSlice(context) {
   const footer = statistic => [
     copyButton("Copy command", () => command(labelled() ? "classify" : "score", null, "--texts", FILE, ...chosenModel()), context.announce),
     copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope_workbench.read_inputs("${FILE}")).to_pandas()`), context.announce),
-    copyButton("Copy command for heads", () => command("attention", null, "--describe", "--texts", FILE, ...chosenModel()), context.announce),
+    copyButton("Copy command for heads", () => command("attention describe", null, "--texts", FILE, ...chosenModel()), context.announce),
     copyButton("Copy Python for heads", () => pythonLines(`client.describe_attention(bertscope_workbench.read_inputs("${FILE}")).mean("${statistic()}")`), context.announce)];
 
   const chosenModel = () => (state.get().model ? ["--model", state.get().model] : []);
