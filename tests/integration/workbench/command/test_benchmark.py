@@ -93,3 +93,18 @@ def test_what_cannot_be_written_is_told_before_anything_is_measured(command, ser
     code, _, err = command("benchmark", "--model", "a", "--output", folder)
     assert (code, server.requests) == (2, [])
     assert err.startswith(f"bertscope: --output {folder}: it is a folder")
+
+
+def test_a_page_and_json_say_how_it_was_asked_for(command, texts, tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("good\tbad\nThe cat.\tCat the.\nA dog.\tDog a.\n")
+    page, document = tmp_path / "a.html", tmp_path / "a.json"
+    asked = ("benchmark", "--model", "a", "--model", "b", "--pairs", pairs, "--agreement", texts)
+    code, _, err = command(*asked, "--output", page, "--output", document)
+    assert (code, err) == (0, "")
+    about = json.loads(document.read_text())["asked"]
+    assert about["files"] == ["2 items of pairs.tsv", "3 texts of texts.txt"]
+    assert about["items"] == 2
+    assert about["command"].startswith("bertscope ")
+    assert "2 items of pairs.tsv" in page.read_text()
+    assert about["day"] in page.read_text()

@@ -14,6 +14,9 @@ Examples:
   bertscope benchmark --model bertscope-mini --model fast --loss examples/sentences.txt --output decision.html
 """
 
+import datetime
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -25,12 +28,13 @@ from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, texts, texts_named
 from bertscope_workbench.command.options.looks import LookOptions
-from bertscope_workbench.command.options.objectives import ScoreOptions
+from bertscope_workbench.command.options.objectives import ScoreOptions, items_of
 from bertscope_workbench.command.options.results import print_written
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark_files, benchmark_shown, progress
 from bertscope_workbench.command.views import files as output_files
-from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.benchmark_shown import Asked
+from bertscope_workbench.command.views.output import UsageError, console, plural, print_json
 from bertscope_workbench.plots.benchmark import save_benchmark
 from bertscope_workbench.plots.look import Look
 
@@ -66,6 +70,7 @@ def models(
         raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
     if plot and len(set(names)) < 2:
         raise UsageError("--plot shows models beside a baseline: name two or more with --model")
+    objective, compared_on = score.objective() if score.given else None, texts(compared.agreement)
     with (
         score.lines_named(),
         texts_named(texts=compared.run_texts, agreement_texts=compared.agreement),
@@ -75,9 +80,9 @@ def models(
         measured = client.benchmark_models(
             names,
             baseline=compared.baseline,
-            agreement_texts=texts(compared.agreement),
+            agreement_texts=compared_on,
             top_k=compared.top_k,
-            objective=score.objective() if score.given else None,
+            objective=objective,
             embed=compared.embed,
             as_loaded=compared.as_loaded,
             runtime=measuring.runtime,
@@ -87,7 +92,11 @@ def models(
             texts=texts(compared.run_texts),
             **measuring.arguments(),
         )
-    print_measured(measured, output or (), plot, looks.look, json=json)
+    items = None if objective is None else items_of(objective)
+    files = [] if items is None else [f"{plural(items, 'item')} of {score.file.name}"]
+    if compared.agreement is not None and compared_on is not None:
+        files.append(f"{plural(len(compared_on), 'text')} of {compared.agreement.name}")
+    print_measured(measured, output or (), plot, looks.look, asked=asked_now(files, items), json=json)
 
 
 @app.command("studies")
@@ -125,7 +134,13 @@ def studies(
         ) as running,
     ):
         measured = running.table()
-    print_measured(measured, output or (), json=json)
+    print_measured(measured, output or (), asked=asked_now(), json=json)
+
+
+def asked_now(files: Sequence[str] = (), items: int | None = None) -> Asked:
+    """Returns what was asked for, by this process's command line, today."""
+    today = datetime.date.today()
+    return Asked(shlex.join(["bertscope", *sys.argv[1:]]), f"{today.day} {today:%B %Y}", files, items)
 
 
 def print_measured(
@@ -134,17 +149,18 @@ def print_measured(
     plot: Path | None = None,
     look: Look | None = None,
     *,
+    asked: Asked,
     json: bool,
 ) -> None:
     """Prints a benchmark, and writes the requested files, also when nobody reads what it prints."""
     try:
         if json:
-            print_json(benchmark_files.document(measured))
+            print_json(benchmark_files.document(measured, asked))
         else:
-            benchmark_shown.print_benchmark(console(), measured)
+            benchmark_shown.print_benchmark(console(), measured, asked)
     finally:
         for path in output:
-            benchmark_files.write(measured, path)
+            benchmark_files.write(measured, path, asked)
         if plot is not None and isinstance(measured, BenchmarkReport):
             output_files.draw(lambda path: save_benchmark(measured, path, **(look or {})), plot)
     if not json:

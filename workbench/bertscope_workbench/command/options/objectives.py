@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -123,6 +123,12 @@ class ObjectiveOptions:
         """The options that name a file."""
         return [flag for source, flag in self.flags.items() if getattr(self, source) is not None]
 
+    @property
+    def file(self) -> Path:
+        """The file that is named."""
+        found: Path = next(path for source in self.flags if (path := getattr(self, source)) is not None)
+        return found
+
     def objective(self) -> Objective:
         """Returns the objective. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
         named = [source for source in self.flags if getattr(self, source) is not None]
@@ -147,6 +153,12 @@ class ObjectiveOptions:
         (source,) = (source for source in self.flags if getattr(self, source) is not None)
         line = f"{getattr(self, source)}, line {self.items(source, int(item[1]) + 1).lines[-1]}"
         return f"{line}: {item[2]}" if item[2] else line
+
+
+def items_of(objective: Objective) -> int:
+    """Returns the number of items of an objective: prompts, texts, pairs or questions."""
+    values = (getattr(objective, field.name) for field in fields(objective))
+    return next(len(value) for value in values if isinstance(value, tuple))
 
 
 def _answered(items: Items[Any]) -> LabelledQuestions:

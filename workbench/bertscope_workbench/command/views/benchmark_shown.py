@@ -79,10 +79,11 @@ def shown(measured: Measured, asked: Asked | None = None, *, full: bool) -> Show
     )
 
 
-def print_benchmark(screen: Console, measured: Measured) -> None:
-    """Prints sizes, speed and losses, or systems as published and as measured; what was not, the machine, and disturbances."""
-    found = shown(measured, full=False)
+def print_benchmark(screen: Console, measured: Measured, asked: Asked | None = None) -> None:
+    """Prints the decision, sizes, speed and losses, or systems as published and as measured; then how it was measured."""
+    found = shown(measured, asked, full=False)
     screen.print(printable(found.title), style="bold")
+    screen.print(printable(found.verdict))
     for warning in found.warnings:
         screen.print(Text("warning: ").append_text(printable(warning)), style="bold yellow")
     for sheet in found.sheets:
