@@ -1,1 +1,1 @@
-"""The commands: each reads its options, asks the server, and shows the answer."""
+"""The commands, a module for each, found by its name: each reads its options, asks the server, and shows the answer."""
