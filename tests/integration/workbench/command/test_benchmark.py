@@ -105,6 +105,6 @@ def test_a_page_and_json_say_how_it_was_asked_for(command, texts, tmp_path):
     about = json.loads(document.read_text())["asked"]
     assert about["files"] == ["2 items of pairs.tsv", "3 texts of texts.txt"]
     assert about["items"] == 2
-    assert about["command"].startswith("bertscope ")
+    assert about["command"].startswith("bertscope")
     assert "2 items of pairs.tsv" in page.read_text()
     assert about["day"] in page.read_text()

@@ -52,7 +52,7 @@ async def compare(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None
 
     async def ask(name: str | None, follow: Iterable[str] = (), **more: Any) -> _Side:
         maps = () if follow else views
-        found = await client.inspect(text, model=name, top_k=top_k, candidates=follow, truncate=True, maps=maps, **more)
+        found = await client.inspect(text, model=name, top_k=top_k, candidates=follow or None, truncate=True, maps=maps, **more)
         return _Side(found.start, found.maps, [_words(mask) for mask in found.masks])
 
     if changes and other in (None, model):

@@ -54,7 +54,7 @@ async def inspect(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None
         text,
         model=model,
         top_k=top_k,
-        candidates=follow,
+        candidates=follow or None,
         interventions=changes,
         reference_texts=reference,
         truncate=True,
