@@ -17,7 +17,7 @@ from bertscope_service import cancellation
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.marked_words import AnyEncoding, Mark, PartedEncoding, part_encoding, places_to_part
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
-from bertscope_service.checkpoints.spelling import SingleEntries, Speller
+from bertscope_service.checkpoints.spelling import LOCKED_CHARACTERS, SingleEntries, Speller
 from bertscope_service.checkpoints.tokenized_text import TokenizedText, span, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.checkpoints.tokenizer_growth import MAX_GROWTH
@@ -29,9 +29,6 @@ from bertscope_service.groups import within
 
 PART_CHARACTERS = 200_000
 """Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
-
-LOCKED_CHARACTERS = 4000
-"""A single text that becomes longer is tokenized without Python's lock, so that other threads go on."""
 
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
@@ -169,9 +166,8 @@ class TextTokenizer:
         return [next(quick if plain else others) for plain in ascii_alone]
 
     def _encode_with(self, tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
-        if len(parts) == 1 and self._size(parts[0]) <= LOCKED_CHARACTERS:
-            text, *pair = parts[0]
-            return [tokenizer.encode(text, pair[0] if pair else None)]
+        if sum(map(self._size, parts)) <= LOCKED_CHARACTERS:
+            return [tokenizer.encode(text, pair[0] if pair else None) for text, *pair in parts]
         # A tuple of one text would be read as a pair.
         return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 

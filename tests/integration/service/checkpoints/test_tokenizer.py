@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -255,3 +256,24 @@ def test_a_truncated_text_or_pair_is_transformers_own(subject: Subject, first: i
         assert length == before or abs(length - other) <= 1 or length > other
     expected = subject.theirs(*texts, truncation="longest_first", max_length=MAX_TOKENS)["input_ids"]
     assert list(tokenized.sequence.ids) == expected
+
+
+class WithoutBatches:
+    """A tokenizer that refuses batches."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        assert name != "encode_batch", "a batch waits for the library's threads, which tokenize another call's large one"
+        return getattr(self._tokenizer, name)
+
+
+def test_short_texts_make_no_batch(subject: Subject) -> None:
+    """They are planned on the event loop, which must not stand behind other calls' batches: there is one pool of threads."""
+    texts = [(text,) for text in SENTENCES[:8]]
+    alone = replace(subject.ours, backend=WithoutBatches(subject.ours.backend))
+    vars(alone)["_of_ascii"] = None
+    found = alone.encode_all(texts)
+    assert [each.sequence.ids for each in found] == [each.sequence.ids for each in subject.ours.encode_all(texts)]
+    assert alone.all_pieces_in_context(["cat", "dog"], " ") == subject.ours.all_pieces_in_context(["cat", "dog"], " ")
