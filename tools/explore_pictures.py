@@ -105,16 +105,16 @@ ROWS = (
     ("He put the milk back into the [MASK].", "fridge", "homes"),
     ("She opened the window because it was too [MASK].", "warm", "homes"),
 )
-CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
+CHANGES = "changes=x3-1_x4-10"
 SHOTS = (
     Shot("explore-tour", "#explore", toured, tour=True),
-    Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
-    Shot("explore-words", "#explore?why=1&over=paris", explained),
+    Shot("explore", f"#explore?{CHANGES}&at=4.10", looks),
+    Shot("explore-words", "#explore?why=1&over=is", explained),
     Shot("explore-worth", "#explore", measured),
-    Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
+    Shot("explore-compare", f"#compare?{CHANGES}&at=5.8", compared),
     Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next&table_sort=-loss", read_sentences),
     Shot("explore-find", "#find?unit=head:4:9", contexts),
-    Shot("explore-layers", "#layers?layersanswer=france", layered),
+    Shot("explore-layers", "#layers?layersanswer=are", layered),
     Shot("explore-trace", "#trace?traceat=4.1", traced),
 )
 

@@ -88,7 +88,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "matrix": ("#explore?as=matrix&special=hidden&large=1", explore_is_drawn),
     "long": (f"#explore?text={LONG}", lambda tab: expect(tab.locator(".looks")).to_contain_text("several tokens")),
     "measured": ("#explore", measured),
-    "words": ("#explore?why=1&over=paris", explained),
+    "words": ("#explore?why=1&over=is", explained),
     "a word masked": (
         "#explore?why=1&mask=1&answer=france&text=Paris+is+the+[MASK]+of+[MASK].&taken=[[13,%22capital%22]]",
         explained,
@@ -96,9 +96,10 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "menu": ("#explore", menu_is_open),
     "no such model": (
         "#explore?model=nothing",
-        lambda tab: expect(tab.locator(".page-footer .status-line")).to_contain_text("nothing"),
+        lambda tab: expect(tab.locator(".reason")).to_contain_text("nothing"),
     ),
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
+    "empty": ("#explore?text=", lambda tab: expect(tab.locator(".reason")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
     "find a head": ("#find?unit=head:1:8&find_show=tenths", found),
     "find a neuron": ("#find?unit=neuron:3:217", found),
@@ -106,7 +107,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "help": ("#explore", helped),
     "sentences": ("#sentences?at=1.8&table_sort=-loss", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
-    "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
+    "layers": (f"#layers?layersanswer=are&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "trace": ("#trace", traced),
     "trace of heads": (
         "#trace?tracesite=heads&tracedirection=break&traceother=The+dog+[MASK].&text=The+cat+[MASK].&traceanswer=is",

@@ -11,14 +11,16 @@ from tests.support.browsing import Watched, named
 
 pytestmark = pytest.mark.slow
 
-TEXT = "Paris is the capital of [MASK]."
+TEXT = "The keys to the cabinet [MASK] on the table."
 
 
 def test_a_model_and_itself_changed(visit: Callable[..., Watched], client: bertscope.Client) -> None:
-    tab = visit("#explore?changes=x1-8-9").tab
+    tab = visit("#explore?changes=x3-1_x4-10").tab
     tab.get_by_role("link", name="Compare").click()  # The changes come along.
-    both = client.inspect(TEXT, top_k=8, interventions=[bertscope.zero(1, [8, 9])], compare_untouched=True)
-    apart = client.compare_attention(TEXT, interventions=[bertscope.zero(1, [8, 9])]).divergence.mean()
+    both = client.inspect(
+        TEXT, top_k=8, interventions=[bertscope.zero(3, [1]), bertscope.zero(4, [10])], compare_untouched=True
+    )
+    apart = client.compare_attention(TEXT, interventions=[bertscope.zero(3, [1]), bertscope.zero(4, [10])]).divergence.mean()
     one, two = both.untouched_masks[0].predictions[0].token, both.masks[0].predictions[0].token
     expect(tab.locator(".headline")).to_contain_text(f"bertscope-mini writes {one}, bertscope-mini changed {two}.")
     probabilities = {entry.token: entry.probability for entry in both.masks[0].predictions}
@@ -31,7 +33,8 @@ def test_a_model_and_itself_changed(visit: Callable[..., Watched], client: berts
     cell.click()
     expect(tab.get_by_role("heading", name="Both maps of layer 2, head 8")).to_be_visible()
     expect(tab.locator(".attention-matrix")).to_have_count(2)
-    tab.get_by_role("button", name=re.compile("Take back")).click()
+    for chip in ("3:1", "4:10"):
+        tab.get_by_role("button", name=f"Take back: {chip}").click()
     expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model")
 
 

@@ -17,7 +17,7 @@ from tests.support.patience import granted
 pytestmark = pytest.mark.slow
 
 Visit = Callable[..., Watched]
-TEXT = "Paris is the capital of [MASK]."
+TEXT = "The keys to the cabinet [MASK] on the table."
 HOSTILE = '<img src=x onerror="window.hurt=1">'
 
 
@@ -107,7 +107,7 @@ def test_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> None:
     tab.keyboard.press("Home")
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("m")
-    expect(tab.locator(".sentence textarea")).to_have_value("[MASK] is the capital of [MASK].")
+    expect(tab.locator(".sentence textarea")).to_have_value("[MASK] keys to the cabinet [MASK] on the table.")
 
 
 def test_the_attention_of_a_head(visit: Visit, client: bertscope.Client) -> None:
@@ -117,8 +117,8 @@ def test_the_attention_of_a_head(visit: Visit, client: bertscope.Client) -> None
     row = weights.maps[0].cells[0][tokens.index("[MASK]")]
     best = max(range(len(tokens)), key=lambda column: row[column])
     expect(tab.locator(".looks")).to_contain_text(f"[MASK] looks at {tokens[best]} {percent(row[best])}")
-    tab.locator(f"#from-{tokens.index('capital')}").click()
-    expect(tab.locator(".looks")).to_contain_text("capital looks at")
+    tab.locator(f"#from-{tokens.index('cabinet')}").click()
+    expect(tab.locator(".looks")).to_contain_text("cabinet looks at")
     tab.get_by_label("special tokens").uncheck()
     expect(tab.locator(".attention-lines [role=option]")).to_have_count(len(tokens) - 2)
     tab.get_by_role("radio", name="Matrix").check(force=True)
@@ -226,7 +226,7 @@ def test_pictures(visit: Visit, client: bertscope.Client) -> None:
     assert files["Heads, PNG"].read_bytes().startswith(b"\x89PNG")
     assert files["Attention, PNG"].stat().st_size > 5000
     assert "<image" in files["Heads, SVG"].read_text()
-    assert "capital" in files["Attention, SVG"].read_text()
+    assert "cabinet" in files["Attention, SVG"].read_text()
     saved = tab.context.new_page()
     saved.goto("about:blank")
     saved.set_content(files["Whole view, HTML"].read_text())

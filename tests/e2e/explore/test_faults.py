@@ -59,7 +59,7 @@ def test_a_killed_server_is_waited_for_and_loses_nothing(visit: Visit, launch: C
     first.wait_until_serving()
     port = first.ports["port"]
     with Page(first.target) as page:
-        tab = visit("#explore?brush=x", of=page).tab
+        tab = visit("#explore?brush=x&text=Paris+is+the+capital+of+[MASK].", of=page).tab
         expect(tab.locator(".looks")).to_contain_text("looks at")
         before = tab.locator(".headline").inner_text()
         first.popen.kill()

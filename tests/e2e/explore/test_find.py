@@ -125,7 +125,7 @@ def test_uses_of_a_word(visit: Visit) -> None:
     tab.get_by_label("A sentence").fill("He drank a glass of milk.")
     tab.get_by_label("and the word in it").fill("water")
     tab.get_by_label("and the word in it").press("Enter")
-    expect(tab.locator(".page-footer .status-line[data-kind=error]")).to_contain_text("no word of the sentence")
+    expect(tab.locator(".reason[data-kind=error]")).to_contain_text('"The word in it": is')
     tab.get_by_label("and the word in it").fill("milk")
     tab.get_by_label("and the word in it").press("Enter")
     expect(tab.locator(".data-table tbody tr").first).to_contain_text("milk")
@@ -139,7 +139,7 @@ def test_a_class_of_a_probe(visit: Visit, client: bertscope.Client, tmp_path: Pa
     kept.save(path)
     tab = visit("#layers").tab
     tab.get_by_role("link", name="Words where a probe sees a class").click()
-    expect(tab.locator(".page-footer .status-line")).to_contain_text("Open the file first")
+    expect(tab.locator(".reason")).to_contain_text("Open the file first")
     tab.get_by_label("A file of probes or codes").set_input_files(path)
     searched(tab, "layer 4, class 0")
     tab.get_by_label("A file of sentences").set_input_files(EXAMPLES)
@@ -169,16 +169,16 @@ def test_nothing_of_another_unit_or_corpus_is_shown(visit: Visit) -> None:
     searched(tab, "layer 0, head 2")
     panel = tab.get_by_role("region", name="Contexts of the unit")
     tab.get_by_role("radio", name="Direction").check(force=True)
-    expect(panel).to_contain_text("Open the file first")
+    expect(tab.locator(".reason")).to_contain_text("Open the file first")
     expect(panel.get_by_role("table")).to_be_hidden()
     assert panel.get_by_role("img").count() == 0
     tab.get_by_role("radio", name="Head").check(force=True)
     searched(tab, "layer 3, head 0")
     expect(panel.get_by_role("table")).to_be_visible()
     tab.evaluate("location.hash = '#find?unit=neuron:3:99999'")
-    expect(tab.locator(".find-why")).to_contain_text("99999 is out of range")
+    expect(tab.locator(".reason")).to_contain_text("99999 is out of range")
     expect(panel.get_by_role("table")).to_be_hidden()
-    expect(panel).to_have_attribute("aria-busy", "false")
+    expect(panel.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
 
 
 def test_a_new_question_empties_the_panel_at_once(visit: Visit) -> None:
@@ -190,7 +190,7 @@ def test_a_new_question_empties_the_panel_at_once(visit: Visit) -> None:
     tab.get_by_label("A file of sentences").set_input_files(EXAMPLES)
     expect(tab.locator(".find-corpus")).to_contain_text("8 sentences: sentences.conllu")
     expect(panel.get_by_role("table")).to_be_hidden()
-    expect(panel).to_have_attribute("aria-busy", "true")
+    expect(panel.locator("[aria-busy]")).to_have_attribute("aria-busy", "true")
     expect(panel).to_contain_text("reading 8 sentences")
     assert held
     tab.get_by_role("button", name="Stop").click()

@@ -20,7 +20,7 @@ from tests.support.disturbance import COMMAND
 pytestmark = pytest.mark.slow
 
 Visit = Callable[..., Watched]
-TEXT = "Paris is the capital of [MASK]."
+TEXT = "The keys to the cabinet [MASK] on the table."
 HOSTILE = '<img src=x onerror="window.hurt=1">'
 WORDS = """[...document.querySelectorAll('.word-grid [role=row]')].slice(1)
     .map(row => [...row.querySelectorAll('.word-text')].map(each => each.textContent))"""
@@ -50,8 +50,8 @@ def test_cells_links_and_keys(visit: Visit, client: bertscope.Client) -> None:
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowLeft")
     expect(top).to_contain_text(f"Layer {read.layers[-2]}, {read.positions[mask - 1].token.text}")
-    tab.get_by_label("Answer to follow").fill("france")
-    (followed,) = client.read_layers(TEXT, all_pieces=True, candidates="france", normalisation="final")
+    tab.get_by_label("Answer to follow").fill("are")
+    (followed,) = client.read_layers(TEXT, all_pieces=True, candidates="are", normalisation="final")
     tab.get_by_label("Final normalisation").select_option("final")
     shows(tab, followed)
     tab.get_by_role("radio", name="Its rank").check(force=True)
@@ -62,14 +62,14 @@ def test_cells_links_and_keys(visit: Visit, client: bertscope.Client) -> None:
     tab.reload()
     expect(cell).to_contain_text(f"#{score.rank}")
     assert tab.locator(".word-grid").inner_text() == before
-    expect(tab.get_by_label("Answer to follow")).to_have_value("france")
+    expect(tab.get_by_label("Answer to follow")).to_have_value("are")
     tab.go_back()
     expect(tab.get_by_role("radio", name="Its rank")).not_to_be_checked()
 
 
 def test_what_is_copied_computes_the_same(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#layers?layersnorm=final&layersanswer=france", permissions=["clipboard-read", "clipboard-write"]).tab
-    (read,) = client.read_layers(TEXT, all_pieces=True, candidates="france", normalisation="final")
+    tab = visit("#layers?layersnorm=final&layersanswer=are", permissions=["clipboard-read", "clipboard-write"]).tab
+    (read,) = client.read_layers(TEXT, all_pieces=True, candidates="are", normalisation="final")
     shows(tab, read)
     tab.get_by_role("button", name="Copy command").click()
     expect(tab.get_by_role("button", name="Copied")).to_be_visible()
@@ -86,7 +86,7 @@ def test_what_is_copied_computes_the_same(visit: Visit, client: bertscope.Client
 def test_hostile_text_stays_text_and_long_texts_have_windows(visit: Visit) -> None:
     long = f"{HOSTILE} the river " * 12
     tab = visit(f"#layers?text={quote_plus(long)}&layersanswer={quote_plus(HOSTILE)}").tab
-    expect(tab.locator(".page-footer [data-kind=error]")).to_contain_text("candidates")
+    expect(tab.locator(".reason[data-kind=error]")).to_contain_text('"Answer" has')
     tab.get_by_label("Answer to follow").fill("")
     expect(tab.locator(".layers-window")).to_contain_text("tokens 1 to 48 of")
     tab.get_by_role("button", name="Later tokens").click()
@@ -147,6 +147,6 @@ def test_a_model_without_the_head(visit: Visit) -> None:
     tab.route("**/api/models", headless)
     tab.reload()
     tab.get_by_role("link", name="Layers").click()
-    expect(tab.locator(".page-footer .status-line")).to_contain_text("has no masked-LM head, which reading its layers needs")
+    expect(tab.locator(".reason")).to_contain_text("has no masked-LM head, which this view needs")
     expect(tab.locator(".word-grid")).to_be_hidden()
     expect(tab.get_by_label("Open results of bertscope probe")).to_be_visible()

@@ -210,7 +210,7 @@ def test_pairs_and_relations(visit: Callable[..., Watched], client: bertscope.Cl
     box = tab.get_by_label("Sentences, or the contents of a file")
     box.fill("The cats sleep. | <img src=x onerror=window.hurt=1>\nShe is here.")
     tab.get_by_role("button", name="Read").click()
-    expect(tab.locator("[data-kind=note]")).to_contain_text("Line 2 is no pair")
+    expect(tab.locator("[data-kind=error]")).to_contain_text("Line 2 is no pair")
     box.fill("The cats sleep. | The cats sleeps.\nShe is here.\tShe are here.\nHe runs. | <img src=x onerror=window.hurt=1>")
     tab.get_by_role("button", name="Read").click()
     expect(tab.get_by_text("3 of 3 pairs are compared.").first).to_be_visible()

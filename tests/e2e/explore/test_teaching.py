@@ -48,14 +48,14 @@ def test_the_tour_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> N
         if step in (4, 6):
             tab.keyboard.press("Tab")
             tab.keyboard.press("Enter")
-            expect(tab.locator(".chip" if step == 4 else ".worth .status-line")).to_contain_text(
-                "1:8" if step == 4 else "one by one"
+            expect(tab.locator(".chips" if step == 4 else ".worth .status-line")).to_contain_text(
+                "4:10" if step == 4 else "one by one"
             )
         tab.locator(".tour").press("ArrowRight")
     expect(tab.locator(".tour")).to_have_count(0)
     assert all(box and box["width"] > 40 for box in rings)
     assert len({(box["x"], box["width"], box["height"]) for box in rings if box}) == STEPS
-    with client.sweep_heads(bertscope.Divergence(["Paris is the capital of [MASK]."])) as sweep:
+    with client.sweep_heads(bertscope.Divergence(["The keys to the cabinet [MASK] on the table."])) as sweep:
         assert tab.locator(".head:not(.waiting)").count() == sum(1 for each in sweep if isinstance(each, bertscope.HeadEffect))
 
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 Visit = Callable[..., Watched]
 TEXT = "Paris is the capital of [MASK]."
+PARIS = "#explore?text=Paris+is+the+capital+of+[MASK]."
 LONG = "The old man walked to the market every day and bought [MASK] for his wife."
 WAIT = granted(60_000)
 
@@ -50,7 +51,7 @@ def explained(client: bertscope.Client, text: str, answer: bertscope.Answer, **h
 
 
 def test_the_first_prediction_is_explained_and_then_the_clicked_one(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore").tab
+    tab = visit(PARIS).tab
     expect(tab.locator(".word-values")).to_be_hidden()
     tab.get_by_role("switch", name="words").check()
     shows(tab, explained(client, TEXT, bertscope.Answer("france")))
@@ -71,7 +72,7 @@ def test_the_first_prediction_is_explained_and_then_the_clicked_one(visit: Visit
 
 
 def test_occlusion_is_refined_in_place(visit: Visit) -> None:
-    tab = visit("#explore").tab
+    tab = visit(PARIS).tab
     expect(tab.locator(".looks")).to_contain_text("looks at")
     tab.evaluate(
         """() => {
@@ -92,7 +93,7 @@ def test_occlusion_is_refined_in_place(visit: Visit) -> None:
 
 
 def test_a_click_masks_a_word_and_another_brings_it_back(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore?why=1").tab
+    tab = visit(PARIS + "&why=1").tab
     whole = explained(client, TEXT, bertscope.Answer("france"))
     shows(tab, whole)
     word(tab, "capital").click()
@@ -112,7 +113,7 @@ def test_a_click_masks_a_word_and_another_brings_it_back(visit: Visit, client: b
 
 
 def test_words_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore").tab
+    tab = visit(PARIS).tab
     expect(tab.locator(".looks")).to_contain_text("looks at")
     tab.get_by_role("switch", name="words").focus()
     tab.keyboard.press("Space")
@@ -136,7 +137,7 @@ def test_words_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> None
 
 
 def test_values_of_another_sentence_are_never_shown(visit: Visit) -> None:
-    tab = visit("#explore?why=1").tab
+    tab = visit(PARIS + "&why=1").tab
     expect(status(tab)).to_contain_text("exact Shapley values", timeout=WAIT)
     held: list[Route] = []
     tab.route("**/api/inspect", lambda route: held.append(route))

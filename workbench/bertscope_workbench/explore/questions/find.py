@@ -38,7 +38,7 @@ MOST_DIGITS = 6
 COUNTED, LEAST_TEXTS = 100, 20
 """Best places whose tags are counted, and of how many texts at least."""
 TAG = re.compile(r"(\d{1,6})-(\d{1,6})-(\S{1,100})")
-EXAMPLES = importlib.resources.files("bertscope_workbench.explore") / "examples.conllu"
+EXAMPLES = importlib.resources.files("bertscope_workbench.explore") / "static" / "examples.conllu"
 CONLLU = ".conllu"
 
 Tagged = tuple[str, list[tuple[int, str, int]] | None]

@@ -1,25 +1,27 @@
 // Asks the page's server. A question is one POST; its answer comes as events, one JSON object a line.
 
+import {said} from "./fields.js";
 import {authorization, noteWorks} from "./key.js";
 
+/** Errors that whoever asks can mend: nobody needs to look into a log. */
+const OWN = ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "UNIMPLEMENTED", "PERMISSION_DENIED"];
 const GONE_SECONDS = 1;
 const MOST_WAITS = 30;
 
 /** An error of a question. */
 export class AskError extends Error {
-  /** @param {{status: string, reason?: string, message: string, request_id?: string | null, retry_after?: number | null, fields?: string[]}} error */
+  /** @param {{status: string, reason?: string, message: string, request_id?: string | null, retry_after?: number | null}} error */
   constructor(error) {
-    super(error.message);
+    super(said(error.message));
     this.status = error.status;
     this.reason = error.reason ?? "";
     this.requestId = error.request_id ?? null;
     this.retryAfter = error.retry_after ?? null;
-    this.fields = error.fields ?? [];
   }
 
-  /** The error in one line, with the id under which the server logged the call. */
+  /** The error in one line; if only a log explains it, with the id under which the server logged the call. */
   line() {
-    return this.requestId ? `${this.message} (request ${this.requestId})` : this.message;
+    return this.requestId && !OWN.includes(this.status) ? `${this.message} (request ${this.requestId})` : this.message;
   }
 }
 

@@ -20,7 +20,7 @@ export function createHeader(state) {
 
   /** @param {string} text @param {string} kind */
   function say(text, kind) {
-    if (server.textContent !== text) server.textContent = text;
+    if (server.textContent !== text) server.textContent = server.title = text;
     server.dataset.state = kind;
   }
   say(usual, "waiting");

@@ -35,7 +35,7 @@ const described = createDescriptions(api, () => {
   open?.shown.update(state.get(), new Set(["described"]));
   tour.update();
 });
-const tour = createTour(state, () => described(context.model()));
+const tour = createTour(state, () => context.model(), () => described(context.model()));
 let roleKnown = false; // What the caller may do: asked once, and again after the server was gone.
 
 /** What a view may use. */
@@ -67,7 +67,10 @@ async function refreshModels() {
 /** Opens the view of the state, or tells the open one what changed. @param {Record<string, string>} now @param {Set<string>} changed */
 async function show(now, changed) {
   header.showView(now);
-  if (changed.has("model")) header.showModels(loaded.models, now.model ?? "");
+  if (changed.has("model")) {
+    header.showModels(loaded.models, now.model ?? "");
+    tour.update();
+  }
   if (open?.view === now.view) {
     open.shown.update(now, changed);
     return;

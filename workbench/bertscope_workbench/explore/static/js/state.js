@@ -1,5 +1,5 @@
 // The state of the page: a flat object of strings, all of it in the fragment of the address, which no server sees.
-// "view" is the view; "model" and "text" are shared by views; each view has further keys. A missing key is "".
+// "view" is the view; "model" and "text" are shared by views; each view has further keys. An empty text is one; a missing key is the usual value.
 
 /** @typedef {Record<string, string>} State */
 
@@ -29,13 +29,13 @@ export function createState(window, first) {
 
   return {
     get: () => now,
-    /** Changes some keys; "" or null takes one out. `push` makes it a step that undo takes back.
+    /** Changes some keys; null takes one out. `push` makes it a step that undo takes back.
      * @param {Record<string, string | null>} patch @param {{push?: boolean}} [how] */
     set(patch, {push = true} = {}) {
       const next = {...now};
       for (const [key, value] of Object.entries(patch)) {
-        if (value) next[key] = value;
-        else delete next[key];
+        if (value === null) delete next[key];
+        else next[key] = value;
       }
       next.view ||= first;
       const fragment = write(next);
@@ -60,13 +60,12 @@ export function createState(window, first) {
 /** Reads a fragment: "#view?key=value&…". Keys that nobody knows are kept. @param {string} fragment @param {string} first @returns {State} */
 export function read(fragment, first) {
   const [view, ...rest] = fragment.replace(/^#/, "").split("?");
-  const values = Object.fromEntries([...new URLSearchParams(rest.join("?"))].filter(([, value]) => value));
-  return {...values, view: /^[a-z]+$/.test(view) ? view : first};
+  return {...Object.fromEntries(new URLSearchParams(rest.join("?"))), view: /^[a-z]+$/.test(view) ? view : first};
 }
 
 /** @param {State} state */
 export function write({view, ...values}) {
-  const pairs = Object.entries(values).filter(([, value]) => value).sort(([a], [b]) => (a < b ? -1 : 1));
+  const pairs = Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
   const query = new URLSearchParams(pairs).toString();
   return `#${view}${query ? "?" + query : ""}`;
 }

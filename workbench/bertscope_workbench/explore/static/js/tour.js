@@ -6,27 +6,29 @@ import {recall, remember} from "./remembered.js";
 
 const NAME = "tour";
 const DONE = "done";
-const FURTHER = ["Rome is the capital of [MASK].", "Berlin is the capital of [MASK].", "Madrid is the capital of [MASK].", "Tokyo is the capital of [MASK].", "Cairo is the capital of [MASK]."];
+const FURTHER = ["The roads to the village [MASK] closed.", "The boxes on the shelf [MASK] empty.", "The flowers in the garden [MASK] red.", "The authors of this book [MASK] very famous.", "The windows of the house [MASK] open."];
+/** Heads of the embedded model that carry the number of the subject to the mask. */
+const CARRIERS = [{layer: 3, head: 1, share: 0}, {layer: 4, head: 10, share: 0}];
 
 /** @typedef {{layer: number, head: number, share: number}} Found */
-/** @typedef {{before: Found, after: Found}} Facts The heads that attend most to the token before and to the token after. */
+/** @typedef {{before: Found | null, silenced: Found[], why: string}} Facts The head that attends most to the token before; heads to silence, and why these. */
 /** @typedef {{title: string, target: string, text: (facts: Facts) => string, act?: {label: (facts: Facts) => string, run: (facts: Facts, state: any) => void}}} Step */
 
-const named = (/** @type {Found} */ {layer, head}) => `head ${head} of layer ${layer}`;
+const named = (/** @type {Found[]} */ ...heads) => heads.map(({layer, head}) => `head ${head} of layer ${layer}`).join(" and ");
 const place = (/** @type {Found} */ {layer, head}) => `${layer}.${head}`;
-const changed = (/** @type {string} */ kind, /** @type {Found} */ {layer, head}) => `${kind}${layer}-${head}`;
+const changed = (/** @type {string} */ kind, /** @type {Found[]} */ heads) => heads.map(({layer, head}) => `${kind}${layer}-${head}`).join("_");
 const click = (/** @type {string} */ selector) => /** @type {HTMLElement | null} */ (document.querySelector(selector))?.click();
 
 /** @type {Step[]} */
 const STEPS = [
   {title: "What does the model write?", target: ".predictions", text: () => "These are the words that the model finds likely in the place of [MASK], each with its probability. Write another sentence, double-click a word to mask it, or choose an example."},
-  {title: "What does a head look at?", target: ".head-grid", text: ({before}) => `Each square is a head, layers down, and draws its attention. Point at one: a line below says what it does. ${capital(named(before))} gives ${percent(before.share)} of its attention to the token before. Heads that find nothing to look at look at [CLS].`,
-    act: {label: ({before}) => `Show ${named(before)}`, run: ({before}, state) => state.set({at: place(before), show: null, brush: null})}},
+  {title: "What does a head look at?", target: ".head-grid", text: ({before}) => `Each square is a head, layers down, and draws its attention. Point at one: a line below says what it does. ${before ? `${capital(named(before))} gives ${percent(before.share)} of its attention to the token before. ` : ""}Heads that find nothing to look at look at [CLS].`,
+    act: {label: ({before}) => `Show ${before ? named(before) : "the first head"}`, run: ({before}, state) => state.set({at: before && place(before), show: null, brush: null})}},
   {title: "Follow its lines", target: ".detail", text: () => "At the left is the token that looks, at the right what it looks at; a thicker line is more attention. Choose a token at the left. The sentence above the lines says it in words."},
-  {title: "What if a head were silent?", target: ".brush-line", text: ({after}) => `A click does what is chosen here. Choose silences and click ${named(after)}, which looks at the token after (${percent(after.share)}): ticks mark where the bars stood. Moved shows which later heads look elsewhere now.`,
-    act: {label: ({after}) => `Silence ${named(after)}`, run: ({after}, state) => state.set({changes: changed("x", after), brush: "x"})}},
+  {title: "What if a head were silent?", target: ".brush-line", text: ({silenced, why}) => `A click does what is chosen here. Choose silences and click ${named(...silenced)}, ${why}: ticks mark where the bars stood. Moved shows which later heads look elsewhere now.`,
+    act: {label: ({silenced}) => `Silence ${named(...silenced)}`, run: ({silenced}, state) => state.set({changes: changed("x", silenced), brush: "x"})}},
   {title: "Does it matter how it is silenced?", target: ".chips", text: () => "Flattened, a head gives the mean of all tokens instead of nothing. Compare the bars: a conclusion that depends on that choice is a weak one. A chip takes a change back, and so does Undo.",
-    act: {label: ({after}) => `Flatten ${named(after)} instead`, run: ({after}, state) => state.set({changes: changed("u", after), brush: "u"})}},
+    act: {label: ({silenced}) => `Flatten ${named(...silenced)} instead`, run: ({silenced}, state) => state.set({changes: changed("u", silenced), brush: "u"})}},
   {title: "Which heads does this sentence need?", target: ".grid-buttons", text: () => "Measure every head silences one after another, and colours each by how far the predictions move without it, in nats. Stop keeps what there is.",
     act: {label: () => "Measure every head", run: (_, state) => { state.set({changes: null, brush: null}); click(".grid-buttons .primary"); }}},
   {title: "And other sentences?", target: ".worth", text: () => "What is large for one sentence need not be for others. From five sentences on there are intervals, and heads whose interval holds zero are faint.",
@@ -41,8 +43,8 @@ const STEPS = [
   {title: "Keep it, and go on", target: ".page-footer", text: () => "Each finding has a link, and the command and the Python that compute it again. The other views are above: Compare sets two models side by side. Press ? for help with whatever has the focus; the tour is there, too."},
 ];
 
-/** Makes the tour. @param {any} state @param {() => any} described The description of the model's heads, if it is known. */
-export function createTour(state, described) {
+/** Makes the tour. @param {any} state @param {() => any} model The chosen model. @param {() => any} described The description of its heads, if it is known. */
+export function createTour(state, model, described) {
   const ring = h("div", {class: "tour-ring", "aria-hidden": "true"});
   const panel = h("section", {class: "tour", role: "dialog", "aria-labelledby": "tour-title", "aria-describedby": "tour-text", tabindex: "-1", onkeydown: (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Escape") end();
@@ -57,8 +59,9 @@ export function createTour(state, described) {
 
   function facts() {
     const found = described();
-    const [previous, next] = ["previous", "next"].map(name => found?.most(name) ?? {layer: 0, head: 0, share: 0});
-    return {before: previous, after: next};
+    const [before, next] = ["previous", "next"].map(name => found?.most(name) ?? null);
+    return model()?.name === "models/bertscope-mini" && !state.get().text ? {before, silenced: CARRIERS, why: "which carry the number of keys to the mask: without them the model writes is"}
+      : {before, silenced: [next ?? {layer: 0, head: 0, share: 0}], why: next ? `which looks at the token after (${percent(next.share)})` : "the first one"};
   }
 
   /** @param {number} step */

@@ -40,7 +40,7 @@ export function create(set, masked, elsewhere) {
 
   return {
     element,
-    drawing,
+    /** What a question answers. */ results: [sentence, drawing],
     /** The drawing that is shown. */
     toSvg: () => (drawing.firstElementChild === lines.element ? lines.toSvg() : matrix.toSvg()),
     /**

@@ -1,22 +1,25 @@
 // The sentence: a text field in which masks are marked; double-click, the button, or Alt+M masks a word.
 
 import {h, replace} from "../dom.js";
+import {EXAMPLES} from "../examples.js";
 
 const MASK = "[MASK]";
 const PAUSE_MILLISECONDS = 200;
 
+/** What a view says of an empty sentence. */
+export const EMPTY = "Write a sentence, or choose one of the examples.";
+
 /**
  * Makes the field.
  * @param {(text: string, pause: boolean) => void} changed Gets the text; `pause` is true while the user types.
- * @param {string[]} examples
  */
-export function create(changed, examples) {
+export function create(changed) {
   const marks = h("div", {class: "sentence-marks", "aria-hidden": "true"});
-  const field = h("textarea", {rows: "1", spellcheck: "false", "aria-label": "Sentence; [MASK] is a word to predict", autocomplete: "off",
+  const field = h("textarea", {rows: "1", spellcheck: "false", "aria-label": "Sentence; [MASK] is a word to predict", placeholder: "Write a sentence, with [MASK] for a word to predict", autocomplete: "off",
     oninput: typed, ondblclick: () => mask(), onkeydown: pressed});
   const button = h("button", {type: "button", onclick: () => mask(), title: "Mask the word at the cursor, or the selection (Alt+M)"}, MASK);
   const picker = h("select", {"aria-label": "Examples", onchange: () => { field.value = picker.value; picker.value = ""; show(); tell(false); }},
-    h("option", {value: ""}, "Examples"), examples.map(text => h("option", null, text)));
+    h("option", {value: ""}, "Examples"), EXAMPLES.map(text => h("option", null, text)));
   const element = h("div", {class: "sentence"}, h("div", {class: "sentence-box"}, marks, field), button, picker);
   let timer = 0;
 

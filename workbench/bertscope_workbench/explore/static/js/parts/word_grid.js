@@ -15,6 +15,7 @@ const LONGEST = 11;
  * @property {[number, number]} at Row and column of the cell that is looked at.
  * @property {"light" | "dark"} theme
  * @property {[string, string, string]} scale What the colour stands for, and its two ends.
+ * @property {string} [across] What the columns are.
  */
 
 /** Makes the grid. `dragged`: the name of what a cell carries when it is dragged, "row.column"; none are unless it is given. @param {(row: number, column: number) => void} chosen @param {(row: number, column: number) => void} hovered @param {string} [what] @param {string} [dragged] */
@@ -115,7 +116,7 @@ function drawing(data) {
   const colours = getComputedStyle(document.documentElement);
   const [ink, soft] = ["--text", "--text-soft"].map(name => colours.getPropertyValue(name));
   const result = svg("svg", {viewBox: `0 0 ${width} ${height}`, fill: ink, "font-family": "sans-serif", "font-size": 13, "text-anchor": "middle"});
-  result.append(svg("text", {x: LABEL, y: 12, fill: soft, "text-anchor": "start", "font-size": 11}, "token of the text"), svg("text", {x: LABEL - 10, y: HEAD - 10, fill: soft, "text-anchor": "end", "font-size": 11}, "layer"));
+  result.append(svg("text", {x: LABEL, y: 12, fill: soft, "text-anchor": "start", "font-size": 11}, data.across ?? "token of the text"), svg("text", {x: LABEL - 10, y: HEAD - 10, fill: soft, "text-anchor": "end", "font-size": 11}, "layer"));
   data.columns.forEach(({token}, column) => result.append(svg("text", {x: LABEL + (column + 0.5) * WIDE, y: HEAD - 10, "font-weight": "bold"}, short(token))));
   data.cells.forEach((row, index) => {
     const y = HEAD + index * HIGH;

@@ -1,8 +1,11 @@
 // The Compare view: one sentence, two models, or one model with and without the changes made under Explore.
 
 import {h, replace} from "../dom.js";
+import {EXAMPLES} from "../examples.js";
+import {said as saidOf} from "../fields.js";
 import {percent} from "../format.js";
 import {means} from "../numbers.js";
+import {create as createAsking, noModel} from "../parts/asking.js";
 import {create as createMatrix} from "../parts/attention_matrix.js";
 import * as changing from "../parts/changes.js";
 import {create as createChips} from "../parts/chips.js";
@@ -10,20 +13,16 @@ import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../par
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {decode} from "../parts/maps.js";
 import {create as createPictures} from "../parts/pictures.js";
-import {create as createSentence} from "../parts/sentence.js";
+import {EMPTY, create as createSentence} from "../parts/sentence.js";
 import {findLink} from "../parts/units.js";
-import {create as createStatus, greyWhile} from "../parts/status_line.js";
 
-const EXAMPLES = ["Paris is the capital of [MASK].", "He put the milk back into the [MASK].", "The cat sat on the mat because it was tired."];
 const SHOWN = 12;
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
-  const {state, api} = context;
-  const asker = api.latest();
+  const {state} = context;
   /** @type {any} */ let answer = {};
-  let asked = "";
-  const sentence = createSentence((text, pause) => set({text}, !pause), EXAMPLES);
+  const sentence = createSentence((text, pause) => set({text}, !pause));
   const other = h("select", {"aria-label": "The other model", onchange: () => set({other: other.value || null}, true)});
   const name = h("strong");
   const chips = createChips(places => {
@@ -38,19 +37,19 @@ export function mount(container, context) {
   const readouts = [h("p", {class: "soft readout", ...means("weight")}), h("p", {class: "soft readout", ...means("weight")})];
   const matrices = readouts.map(read => createMatrix(row => set({row: String(row)}, false), () => {}, text => { read.textContent = text; }));
   const names = [h("h3"), h("h3")];
-  const status = createStatus();
   const predictionPanel = h("section", {class: "panel", "aria-label": "Predictions of both"}, h("header", null, h("h2", null, "Predictions of both")),
     h("div", {class: "compare-models"}, h("span", null, h("span", {class: "swatch left"}), name), h("label", null, h("span", {class: "swatch right"}), "and ", other)), chips.element, predictions);
   const gridPanel = h("section", {class: "panel", "aria-label": "Where their attention differs"}, h("header", null, h("h2", null, "Where their attention differs")),
     note, h("div", {class: "grid-scroll compare-grid"}, grid.element));
-  const mapsPanel = h("section", {class: "panel both", "aria-label": "Both maps of one head"}, h("header", null, title),
-    h("div", {class: "pair-maps head-drawing"}, matrices.map((matrix, side) => h("div", null, names[side], matrix.element, readouts[side]))));
+  const drawn = [title, h("div", {class: "pair-maps head-drawing"}, matrices.map((matrix, side) => h("div", null, names[side], matrix.element, readouts[side])))];
+  const mapsPanel = h("section", {class: "panel both", "aria-label": "Both maps of one head"}, h("header", null, drawn[0]), drawn[1]);
+  const {status, ...asking} = createAsking(context, [predictions, note, grid.element, ...drawn]);
   const panels = h("div", {class: "compare-panels"}, predictionPanel, gridPanel, mapsPanel);
   const pictures = createPictures(() => ({
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "First map", svg: matrices[0].toSvg}, {label: "Second map", svg: matrices[1].toSvg}], view: panels,
     labels: {name: "bertscope-compare", caption: `${leftName()} and ${rightName()}: ${now().text}`, commands: ["fill", "attention compare"]},
   }), status.error);
-  replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
+  replace(container, sentence.element, asking.reason, panels, h("footer", {class: "page-footer"}, status.element,
     linkButton(context), copyButton("Copy command", shellLine, context.announce),
     copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
@@ -75,36 +74,33 @@ export function mount(container, context) {
   }
 
   function place() {
-    const found = /^(\d+)\.(\d+)$/.exec(now().at ?? "");
-    const model = context.model();
-    return found && Number(found[1]) < model.layers && Number(found[2]) < model.heads ? [Number(found[1]), Number(found[2])] : [0, 0];
+    const [, layer, head] = (/^(\d+)\.(\d+)$/.exec(now().at ?? "") ?? []).map(Number);
+    const both = [context.model(), context.models().find((/** @type {any} */ each) => each.name === `models/${now().other}`)].filter(Boolean);
+    return both.every(model => layer < model.layers && head < model.heads) ? [layer, head] : [0, 0];
   }
+
+  /** What to do where there is nothing to compare; "" where there is. */
+  const nothing = () => (changes().size || (now().other && now().other !== leftName()) ? ""
+    : `${context.models().length > 1 ? "Choose another model" : "This is the only model: load another one, under Models"}, or change heads under Explore: then the model is compared with itself as changed there.`);
 
   async function refresh() {
     const [layer, head] = place();
-    const same = !now().other || now().other === leftName();
-    if (same && !changes().size) {
-      status.note(`${context.models().length > 1 ? "Choose another model" : "This is the only model: load another one, under Models"}, or change heads under Explore: then the model is compared with itself as changed there.`);
-    }
     const reference = [...changes().values()].some(({kind}) => kind === "m") ? (now().reference ?? "").split("\n").filter(Boolean) : [];
     const body = {text: now().text, model: now().model ?? "", other: now().other ?? "", changes: changing.asked(changes()), reference_texts: reference, detail: [{layer, head}]};
-    const key = JSON.stringify(body);
-    if (key === asked) return;
-    asked = key;
+    if (!body.text.trim()) {
+      asking.none(EMPTY);
+      return;
+    }
     const began = performance.now();
     /** @type {any} */ const next = {};
-    try {
-      await greyWhile(asker.ask("compare", body, {onEvent: event => {
-        Object.assign(next, event);
-        answer = {...next};
-        draw();
-      }}), [predictions, grid.element, mapsPanel]);
-      if (!same || changes().size) status.note(`compared in ${Math.round(performance.now() - began)} ms`);
-      context.announce("compared");
-    } catch (error) {
-      if (asked === key) asked = "";
-      status.error(error);
-    }
+    const last = await asking.ask("compare", body, event => {
+      Object.assign(next, event);
+      answer = {...next};
+      draw();
+    });
+    if (!last) return;
+    status.note(nothing() || `compared in ${Math.round(performance.now() - began)} ms`);
+    context.announce("compared");
   }
 
   function draw() {
@@ -123,8 +119,10 @@ export function mount(container, context) {
     const data = {layers: left.start.layers, heads: left.start.heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved, worth: new Map(), changes: new Map(),
       at: `${layer}.${head}`, theme: context.theme(), said: (/** @type {number} */ value) => `${Number(value.toPrecision(2))} nats apart`, described: context.described()};
     grid.update(data);
-    note.textContent = incomparable ? incomparable.message : !moved ? "Both sides are the same model, unchanged." :
-      `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`;
+    const {layers: all, heads} = left.start;
+    replace(note, incomparable ? saidOf(incomparable.message) : !moved ? ["Both sides are the same model, unchanged. ",
+      h("button", {type: "button", onclick: () => set({changes: all > 4 && heads > 10 ? "x3-1_x4-10" : "x0-0"}, true)}, "Example: silence heads on one side")] :
+      `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`);
     replace(title, `Both maps of layer ${layer}, head ${head} `, findLink(state, {kind: "head", layer, number: head}));
     [left, right].forEach((side, index) => drawMap(side, index));
   }
@@ -155,15 +153,13 @@ export function mount(container, context) {
         h("span", {"aria-hidden": "true"}, bar("left", one, most), bar("right", two, most)), h("span", {class: "number", ...means("probability")}, `${said(one)} · ${said(two)}`))))];
   }
 
-  /** @param {Record<string, string>} _ @param {Set<string>} changed */
-  function update(_, changed) {
+  function update() {
     draw();
-    if (changed.has("models")) asked = "";
     if (context.model()) refresh();
-    else status.note("No such model is loaded.");
+    else asking.none(noModel(context));
   }
-  update(state.get(), new Set());
-  return {update, unmount: () => asker.stop()};
+  update();
+  return {update, unmount: asking.stop};
 }
 
 /** @param {string} side @param {number | undefined} share @param {number} most */

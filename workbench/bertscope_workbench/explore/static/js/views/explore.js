@@ -5,6 +5,7 @@ import {EXAMPLES} from "../examples.js";
 import {percent} from "../format.js";
 import {NUMBERS, means} from "../numbers.js";
 import * as changing from "../parts/changes.js";
+import {create as createAsking, noModel} from "../parts/asking.js";
 import {create as createChips} from "../parts/chips.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createDetail} from "../parts/head_detail.js";
@@ -12,8 +13,7 @@ import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {decode} from "../parts/maps.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {create as createPredictions} from "../parts/predictions.js";
-import {create as createSentence} from "../parts/sentence.js";
-import {create as createStatus, greyWhile} from "../parts/status_line.js";
+import {EMPTY, create as createSentence} from "../parts/sentence.js";
 import {findLink} from "../parts/units.js";
 import {createWords} from "./explore_words.js";
 import {createWorth} from "./explore_worth.js";
@@ -22,13 +22,11 @@ const BRUSHES = [["look", "○", "looks", "l"], ...Object.entries(changing.KINDS
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
-  const {state, api} = context;
-  const asker = api.latest();
+  const {state} = context;
   /** The newest answer; null before the first. @type {any} */
   let answer = null;
-  let asked = "";
 
-  const sentence = createSentence((text, pause) => set({text, row: null, window: null, mask: null, answer: null, over: null, taken: null}, !pause), EXAMPLES);
+  const sentence = createSentence((text, pause) => set({text, row: null, window: null, mask: null, answer: null, over: null, taken: null}, !pause));
   const predictions = createPredictions(number => set({mask: String(number), answer: null, over: null}, false), (token, against) => set({[against ? "over" : "answer"]: token}, true));
   const words = createWords(context, (patch, push) => set(patch, push));
   const grid = createGrid(painted, letter, said => { readout.textContent = said || "Point at a head, or go there with the arrows."; });
@@ -37,7 +35,6 @@ export function mount(container, context) {
     const token = answer?.start.tokens[row];
     if (token && !token.special) sentence.maskCodePoints(token.start, token.end);
   }, (layer, head) => findLink(state, {kind: "head", layer, number: head}));
-  const status = createStatus();
   const worth = createWorth(context, draw);
   const show = choice("The grid shows", [["maps", "Maps"], ["moved", "Moved"], ["worth", "Worth"]], "maps", value => set({show: value}, true));
   const factor = h("input", {type: "range", min: "0", max: "2", step: "0.1", "aria-label": "Factor", ...means("factor"), oninput: () => set({factor: factor.value}, false)});
@@ -54,6 +51,7 @@ export function mount(container, context) {
   const gridPanel = h("section", {class: "panel heads-panel", "aria-label": "Heads"}, h("header", null, h("h2", null, "Heads"), show.element),
     h("div", {class: "brush-line"}, h("span", {class: "soft"}, "A click"), brush.element, factorLabel), reference,
     h("div", {class: "grid-scroll"}, grid.element), readout, legend, chips.element, h("div", {class: "grid-buttons"}, undo, reset, worth.button), worth.element);
+  const {status, ...asking} = createAsking(context, [predictionPanel, grid.element, legend, ...detail.results]);
   const panels = h("div", {class: "explore-panels"}, predictionPanel, gridPanel, detail.element);
   const whole = h("div", null, words.element, panels);
   const pictures = createPictures(() => ({
@@ -61,7 +59,7 @@ export function mount(container, context) {
     labels: {name: `bertscope-${modelName()}`, caption: `${modelName()}: ${now().text}`, commands: ["fill", "attention", ...(now().why ? ["attribute"] : [])]},
   }), status.error);
   const copies = [linkButton(context), copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce)];
-  replace(container, sentence.element, whole, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));
+  replace(container, sentence.element, asking.reason, whole, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));
 
   const now = () => ({text: EXAMPLES[0], show: "maps", brush: "look", factor: "0.5", ...state.get()});
   const modelName = () => context.model()?.name.replace("models/", "") ?? "";
@@ -128,16 +126,17 @@ export function mount(container, context) {
   /** The question about the sentence, without the head that is looked at. */
   const question = () => ({text: now().text, model: state.get().model ?? "", changes: changing.asked(changes()), reference_texts: references(), words: now().words === "1"});
 
-  /** Asks for what the state shows, if it is not what was asked last. */
+  /** Asks for what the state shows. */
   async function refresh() {
     const at = place();
     const window = (now().window ?? "").split("-").map(Number);
     const body = {...question(), detail: at ? [{layer: at[0], head: at[1], ...(window.length === 4 && {rows: window.slice(0, 2), columns: window.slice(2)})}] : []};
-    const key = JSON.stringify(body);
-    if (key === asked) return;
-    asked = key;
+    if (!body.text.trim()) {
+      asking.none(EMPTY);
+      return;
+    }
     if (usesReference() && !references().length) {
-      status.note("Write reference texts: the mean of a head is taken over them.");
+      asking.refuse("Write reference texts: the mean of a head is taken over them.");
       return;
     }
     const of = JSON.stringify(question());
@@ -152,18 +151,13 @@ export function mount(container, context) {
       answer = {...next, moved: next.moved ?? (same ? answer.moved : null), pictures: next.pictures ?? (next.start.layers === answer?.start.layers ? answer?.pictures : null)};
       draw();
     };
-    try {
-      await greyWhile(asker.ask("inspect", {...body, pictures: !same}, {onEvent}), [predictionPanel, gridPanel, detail.drawing]);
-      const {start} = answer;
-      const cut = start.truncated_tokens ? `; ${start.truncated_tokens} tokens were cut off` : "";
-      status.note(`${start.pieces} tokens${cut}; updated in ${Math.round(performance.now() - began)} ms, of which the device took ${Math.round(start.device_seconds * 1000)}`);
-      const best = start.masks[0]?.entries[0];
-      context.announce(best ? `${best.token} ${percent(best.probability)}` : "updated");
-      if (now().show === "worth") worth.again();
-    } catch (error) {
-      if (asked === key) asked = "";
-      status.error(error);
-    }
+    if (!await asking.ask("inspect", {...body, pictures: !same}, onEvent, body)) return;
+    const {start} = answer;
+    const cut = start.truncated_tokens ? `; ${start.truncated_tokens} tokens were cut off` : "";
+    status.note(`${start.pieces} tokens${cut}; updated in ${Math.round(performance.now() - began)} ms, of which the device took ${Math.round(start.device_seconds * 1000)}`);
+    const best = start.masks[0]?.entries[0];
+    context.announce(best ? `${best.token} ${percent(best.probability)}` : "updated");
+    if (now().show === "worth") worth.again();
   }
 
   /** Draws the newest answer under the state. */
@@ -180,6 +174,7 @@ export function mount(container, context) {
     undo.disabled = !state.canUndo();
     reset.disabled = !changes().size;
     panels.classList.toggle("large", values.large === "1");
+    chips.update({changes: changes(), heads: context.model()?.heads ?? 0});
     words.update({now: values, start: answer?.of === JSON.stringify(question()) ? answer.start : null, changes: changes(), references: references()});
     if (!answer?.start) return;
     const {start, moved, pictures: small, detail: map} = answer;
@@ -187,7 +182,6 @@ export function mount(container, context) {
     const data = {layers: start.layers, heads: start.heads, show: values.show, pictures: small, moved, worth: worth.effects(), changes: changes(), at: at?.join(".") ?? "", theme: context.theme(), described: context.described()};
     predictions.update({masks: start.masks, number: Number(values.mask ?? 0), masked_lm: start.masked_lm, compared: start.compared, explained: words.explained()});
     grid.update(data);
-    chips.update({changes: data.changes, heads: start.heads});
     worth.update(start);
     drawLegend(data);
     detail.update({state: values, at, tokens: start.tokens, map, moved, row: rowOf(start), theme: data.theme});
@@ -213,11 +207,11 @@ export function mount(container, context) {
   function update(_, changed) {
     if (changed.has("text") || changed.has("changes") || changed.has("model") || changed.has("reference")) worth.forget();
     if (context.model()) refresh(); // First: the server computes while the page draws.
+    else asking.none(noModel(context));
     draw();
-    if (!context.model()) status.note(state.get().model ? `The server has no model "${state.get().model}".` : "No model is loaded: load one, under Models.");
   }
 
   draw();
   update(state.get(), new Set());
-  return {update, unmount: () => { asker.stop(); worth.stop(); words.stop(); }};
+  return {update, unmount: () => { asking.stop(); worth.stop(); words.stop(); }};
 }

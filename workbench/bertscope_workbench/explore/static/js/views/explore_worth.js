@@ -12,7 +12,7 @@ export function createWorth(context, changed) {
   const asker = context.api.latest();
   const status = createStatus();
   const bar = h("progress", {hidden: true, "aria-label": "Heads measured"});
-  const more = h("textarea", {rows: "3", "aria-label": "Further sentences, one a line, each with a mask"});
+  const more = h("textarea", {rows: "3", "aria-label": "Further sentences, one a line, each with a mask", oninput: forget});
   more.value = context.handed().join("\n");
   const element = h("div", {class: "worth"}, h("details", {open: more.value !== ""}, h("summary", {class: "soft"}, "Measure over further sentences"),
     h("p", {class: "soft"}, "One a line, each with [MASK]. From 5 sentences on there are intervals; heads whose interval holds zero are faint."), more), bar, status.element);
@@ -88,6 +88,15 @@ export function createWorth(context, changed) {
     context.announce(text);
   }
 
+  /** Drops what was measured of other sentences, or of another model. */
+  function forget() {
+    outdated ||= running || effects.size > 0;
+    asker.stop();
+    effects = new Map();
+    status.clear();
+    ended();
+  }
+
   return {
     element,
     button,
@@ -98,14 +107,7 @@ export function createWorth(context, changed) {
       button.disabled = !running && !masks;
       button.title = masks ? "" : "Needs a mask: its predictions are what moves";
     },
-    /** Drops what was measured of another sentence or model. */
-    forget() {
-      outdated ||= running || effects.size > 0;
-      asker.stop();
-      effects = new Map();
-      status.clear();
-      ended();
-    },
+    forget,
     /** Measures what was dropped for the sentence that took its place. */
     again() { if (outdated && !running && masks) measure(); },
     stop: () => asker.stop(),

@@ -2,11 +2,11 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {create as createAsking, noModel} from "../parts/asking.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {amount, histogram, words} from "../parts/contexts.js";
 import {create as createTable, filtersOf} from "../parts/data_table.js";
 import {create as createPictures} from "../parts/pictures.js";
-import {create as createStatus} from "../parts/status_line.js";
 import {NUMBERS, means} from "../numbers.js";
 import * as units from "../parts/units.js";
 import {pythonUnit, shellUnit} from "./find_copies.js";
@@ -27,11 +27,9 @@ const tagSaid = ({of, tag, texts, share, low, high, by_chance: chance, p}) => [o
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
   const {state, api} = context;
-  const [asker, overviewAsker] = [api.latest(), api.latest()];
-  const status = createStatus();
+  const overviewAsker = api.latest();
   /** The newest answer, and of which question. @type {any} */
   let found = null;
-  let asked = "";
   /** A unit of the address that the model does not have. */
   let missing = "";
   const corpus = createCorpus(context, update);
@@ -47,11 +45,12 @@ export function mount(container, context) {
   const only = h("input", {type: "search", "aria-label": "Only at this word", placeholder: "only at this word", spellcheck: "false", onchange: () => state.set({find_only: only.value.trim() || null}, {push: true})});
   const table = createTable("Contexts", pick => state.set({...(pick.sort !== undefined && {find_sort: pick.sort}), ...(pick.filters && {find_filters: Object.keys(pick.filters).length ? JSON.stringify(pick.filters) : null})}, {push: pick.sort !== undefined}));
   const bar = h("progress", {hidden: true, "aria-label": "Sentences read"});
-  const stop = h("button", {type: "button", hidden: true, onclick: () => asker.stop()}, "Stop");
+  const stop = h("button", {type: "button", hidden: true, onclick: () => asking.stop()}, "Stop");
   const results = h("div", null, h("div", {class: "find-numbers"}, sums, spread), tagged, table.element);
   const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), none, does, why, results);
+  const {status, ...asking} = createAsking(context, [results]);
   const pictures = createPictures(() => ({drawings: [{label: "Values", svg: () => spread.querySelector("svg")}], view: contexts, labels: {name: `bertscope-find-${units.write(chosen())}`, caption: `${modelName()}: ${units.said(chosen())}`, commands: ["find"]}}), status.error);
-  replace(container, h("div", {class: "find-panels"}, h("div", {class: "find-side"}, unit.element, corpus.element), contexts), h("footer", {class: "page-footer"}, status.element, bar, stop, linkButton(context),
+  replace(container, asking.reason, h("div", {class: "find-panels"}, h("div", {class: "find-side"}, unit.element, corpus.element), contexts), h("footer", {class: "page-footer"}, status.element, bar, stop, linkButton(context),
     copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
   const modelName = () => context.model()?.name.replace("models/", "") ?? "";
@@ -97,16 +96,14 @@ export function mount(container, context) {
 
   /** Why nothing can be asked; "" if it can. */
   function hindered() {
-    if (!context.model()) return "No such model is loaded.";
+    if (!context.model()) return noModel(context);
     return units.inFile(chosen()) && !unit.opened() ? "Open the file first: bertscope probe --keep FILE writes probes, bertscope codes --save FILE sparse codes." : "";
   }
 
   async function refresh() {
     if (hindered()) {
-      asked = "";
-      asker.stop();
-      busy(false);
-      say(status.note, hindered());
+      asking.refuse(hindered());
+      draw();
       return;
     }
     const looked = corpus.now();
@@ -115,48 +112,44 @@ export function mount(container, context) {
     const at = chosen();
     const body = {...question(), texts, tags: looked.written, ...(units.inFile(at) && {data: unit.data()})};
     const key = keyOf();
-    if (key === asked) return;
-    asked = key;
     const began = performance.now();
-    say(status.waiting, `reading ${texts.length} sentences`);
-    bar.max = texts.length;
-    busy(true);
-    try {
-      await asker.ask("find", body, {onEvent: (/** @type {any} */ event) => {
-        if (event.progress) {
-          bar.hidden = false;
-          bar.value = event.progress.done;
-        } else if (event.contexts) {
-          found = {...event.contexts, of: key, unit: at, corpus: looked, texts, values: {}};
-          draw();
-        } else if (event.values) found.values = event.values;
-      }});
-      status.note(`${texts.length} sentences, ${found.count} places, in ${Math.round(performance.now() - began)} ms`);
-      context.announce(`${units.said(at)}: ${found.count} places`);
-      draw();
-      if (at.kind === "head") overview("find_means", texts, {});
-      if (at.kind === "neuron") overview("find_outstanding", texts, {layer: at.layer});
-      if (at.kind === "code") overview("find_outstanding", texts, {layer: at.layer, codes: true, data: unit.data()});
-    } catch (error) {
-      if (asked !== key) return; // A newer question took its place.
-      if (error instanceof DOMException) say(status.note, "Stopped.");
-      else {
-        asked = "";
-        say(status.error, error);
-      }
-    } finally {
-      if (asked === key || !asked) busy(false);
-    }
+    const asked = asking.ask("find", body, event => {
+      if (event.progress) {
+        [bar.hidden, bar.max, bar.value] = [false, texts.length, event.progress.done];
+      } else if (event.contexts) {
+        found = {...event.contexts, of: key, unit: at, corpus: looked, texts, values: {}};
+        draw();
+      } else if (event.values) found.values = event.values;
+    }, key);
+    busy(asking.waits());
+    if (asking.waits()) status.waiting(`reading ${texts.length} sentences`);
+    draw();
+    const last = await asked;
+    busy(asking.waits());
+    draw();
+    if (!last) return;
+    status.note(`${texts.length} sentences, ${found.count} places, in ${Math.round(performance.now() - began)} ms`);
+    context.announce(`${units.said(at)}: ${found.count} places`);
+    overview();
   }
 
-  /** Asks about all heads, or all neurons or codes of a layer: once for a corpus and a model. @param {"find_means" | "find_outstanding"} question @param {string[]} texts @param {object} more */
-  async function overview(question, texts, more) {
-    const of = JSON.stringify([context.model()?.weights_digest, {...more, data: unit.fileNumber()}, texts]);
-    if (known[question].of === of) return;
+  /** What is asked about all heads, or all neurons or codes of a layer, beside this unit; null beside another one. */
+  function overviewed() {
+    const {kind, layer} = chosen();
+    const {texts} = corpus.now();
+    const [question, more] = kind === "head" ? ["find_means", {}] : kind === "neuron" ? ["find_outstanding", {layer}] : ["find_outstanding", {layer, codes: true, data: unit.data()}];
+    if (kind === "state" || kind === "probe") return null;
+    return {question, body: {texts, model: state.get().model ?? "", ...more}, of: JSON.stringify([context.model()?.weights_digest, {...more, data: unit.fileNumber()}, texts])};
+  }
+
+  /** Asks it, once for a corpus and a model. */
+  async function overview() {
+    const wanted = overviewed();
+    if (!wanted || known[wanted.question].of === wanted.of) return;
+    const {question, body, of} = wanted;
     known[question] = {of, found: null};
     try {
-      const found = await overviewAsker.ask(question, {texts, model: state.get().model ?? "", ...more});
-      known[question] = {of, found};
+      known[question] = {of, found: await overviewAsker.ask(question, body)};
       draw();
     } catch {
       if (known[question].of === of) known[question] = {of: "", found: null}; // Places are shown all the same.
@@ -194,8 +187,9 @@ export function mount(container, context) {
   function draw() {
     const at = chosen();
     const now = state.get();
-    const {find_means: {found: all}, find_outstanding: {found: outstanding}} = known;
-    unit.update(all && new Map(all.heads.map((/** @type {any} */ [layer, head, mean]) => [`${layer}.${head}`, mean])), outstanding?.units ?? null);
+    const wanted = overviewed();
+    const over = wanted && known[wanted.question].of === wanted.of ? known[wanted.question].found : null;
+    unit.update(over?.heads && new Map(over.heads.map((/** @type {any} */ [layer, head, mean]) => [`${layer}.${head}`, mean])), over?.units ?? null);
     show.set(now.find_show ?? "best");
     if (document.activeElement !== only) only.value = now.find_only ?? "";
     title.textContent = `Contexts: ${units.said(at)}`;
@@ -220,13 +214,6 @@ export function mount(container, context) {
   function busy(now) {
     stop.hidden = !now;
     if (!now) bar.hidden = true;
-    contexts.setAttribute("aria-busy", String(now));
-  }
-
-  /** Says how the question goes, at the foot and in the place of results. @template T @param {(said: T) => void} how @param {T} said */
-  function say(how, said) {
-    how(said);
-    draw();
   }
 
   function update() {
@@ -243,5 +230,5 @@ export function mount(container, context) {
 
   corpus.begin();
   update();
-  return {update, unmount: () => [asker, overviewAsker, corpus].forEach(each => each.stop())};
+  return {update, unmount: () => [asking, overviewAsker, corpus].forEach(each => each.stop())};
 }

@@ -1,16 +1,16 @@
 // The Layers view: what the masked-LM head reads in each layer's states, and curves of probes from files.
 
 import {choice, h, replace} from "../dom.js";
+import {EXAMPLES} from "../examples.js";
 import {percent} from "../format.js";
 import {means} from "../numbers.js";
+import {create as createAsking, withoutHead} from "../parts/asking.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
-import {create as createSentence} from "../parts/sentence.js";
-import {create as createStatus, greyWhile} from "../parts/status_line.js";
+import {EMPTY, create as createSentence} from "../parts/sentence.js";
 import {create as createGrid} from "../parts/word_grid.js";
 import {createProbes} from "./layers_probes.js";
 
-const EXAMPLES = ["Paris is the capital of [MASK].", "The keys to the cabinet [MASK] on the table.", "He put the milk back into the [MASK].", "The cat sat on the mat because it was tired."];
 const PAUSE_MILLISECONDS = 300;
 
 /** What colours a cell: its name, its number of a reading, how the number is written, whether less of it is a stronger colour. */
@@ -24,14 +24,12 @@ const COLOURS = /** @type {Record<string, any>} */ ({
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
-  const {state, api} = context;
-  const asker = api.latest();
+  const {state} = context;
   /** @type {any} */ let found = null;
-  let asked = "";
   /** @type {[number, number] | null} */ let hover = null;
   let timer = 0;
 
-  const sentence = createSentence((text, pause) => set({text, layersat: null, layersfirst: null}, !pause), EXAMPLES);
+  const sentence = createSentence((text, pause) => set({text, layersat: null, layersfirst: null}, !pause));
   const grid = createGrid((row, column) => { hover = null; set({layersat: `${found.layers.length - 1 - row}.${found.positions[column].index}`}, false); },
     (row, column) => { hover = [row, column]; drawTop(); });
   const colour = choice("Colour", [["probability", "Probability"], ["entropy", "Entropy"], ["divergence", "KL to last"], ["answer", "Answer"], ["rank", "Its rank"]], "probability",
@@ -47,7 +45,7 @@ export function mount(container, context) {
   const windowLine = h("p", {class: "layers-window", hidden: true}, earlier, h("span", {class: "soft"}), later);
   const legend = h("p", {class: "legend soft"});
   const top = h("section", {class: "panel", "aria-label": "Likeliest words of the cell"});
-  const status = createStatus();
+  const {status, ...asking} = createAsking(context, [grid.element, legend, top]);
   const lensPanel = h("section", {class: "panel", "aria-label": "Predictions by layer"}, h("header", null, h("h2", null, "What each layer would predict")),
     h("div", {class: "layers-options"}, h("span", {class: "soft"}, "Colour"), colour.element, h("label", {class: "inline"}, "Answer", answer), h("label", {class: "inline"}, "Final normalisation", normalisation)),
     windowLine, h("div", {class: "grid-scroll", role: "region", "aria-label": "Heat map of words"}, grid.element), legend);
@@ -57,7 +55,7 @@ export function mount(container, context) {
     drawings: [{label: "Words by layer", svg: grid.toSvg}, {label: "Probes", svg: probes.toSvg, labels: {name: "bertscope-probes", caption: "Probes of each layer"}}], view: panels,
     labels: {name: `bertscope-layers-${modelName()}`, caption: `${modelName()}: ${now().text}`, commands: ["lens"]},
   }), status.error);
-  replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
+  replace(container, sentence.element, asking.reason, panels, h("footer", {class: "page-footer"}, status.element,
     linkButton(context), copyButton("Copy command", shellLine, context.announce),
     copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
@@ -104,22 +102,21 @@ export function mount(container, context) {
   async function refresh() {
     const {text, layersnorm, layersanswer, layersfirst, model} = now();
     const body = {text, model: model ?? "", normalisation: layersnorm, answer: layersanswer, first: Math.max(0, Math.trunc(Number(layersfirst)) || 0)};
-    const key = JSON.stringify(body);
-    if (key === asked) return;
-    asked = key;
-    const began = performance.now();
-    try {
-      found = (await greyWhile(asker.ask("lens", body), [grid.element, top])).lens;
-      hover = null;
-      draw();
-      const cut = found.truncated_tokens ? `; ${found.truncated_tokens} tokens of the text were cut off` : "";
-      const read = found.normalisation === "final" ? "after the final normalisation" : "as they are";
-      status.note(`${found.tokens} tokens${cut}; states before the last are read ${read}; in ${Math.round(performance.now() - began)} ms`);
-      context.announce("the layers are read");
-    } catch (error) {
-      if (asked === key) asked = "";
-      status.error(error);
+    const hindered = withoutHead(context) || (text.trim() ? "" : EMPTY);
+    if (hindered) {
+      asking.none(hindered);
+      return;
     }
+    const began = performance.now();
+    const answer = await asking.ask("lens", body);
+    if (!answer) return;
+    found = answer.lens;
+    hover = null;
+    draw();
+    const cut = found.truncated_tokens ? `; ${found.truncated_tokens} tokens of the text were cut off` : "";
+    const read = found.normalisation === "final" ? "after the final normalisation" : "as they are";
+    status.note(`${found.tokens} tokens${cut}; states before the last are read ${read}; in ${Math.round(performance.now() - began)} ms`);
+    context.announce("the layers are read");
   }
 
   /** Row and column of the cell that the state names; the last layer of the first mask, or of the first token that is not special. */
@@ -181,22 +178,12 @@ export function mount(container, context) {
       reading.answer && h("p", {class: "layers-answer"}, h("strong", null, now().layersanswer), ` ${percent(reading.answer.probability)}, `, h("span", means("rank"), `rank ${reading.answer.rank}`)));
   }
 
-  function update(/** @type {Record<string, string>} */ _, /** @type {Set<string>} */ changed) {
-    if (changed.has("model") || changed.has("models")) asked = "";
-    const model = context.model();
-    const ready = model?.state === "ready" && model.capabilities.includes("cloze");
-    lensPanel.hidden = top.hidden = Boolean(model) && !ready;
-    if (!ready) found = null;
+  function update() {
     draw();
-    if (ready) refresh();
-    else if (model) {
-      asker.stop();
-      asked = "";
-      status.note(model.state === "ready" ? `${modelName()} has no masked-LM head, which reading its layers needs: choose a model that predicts words. Probes can be drawn all the same.` : `${modelName()} is ${model.state}.`);
-    } else status.note(state.get().model ? `The server has no model "${state.get().model}".` : "No model is loaded: load one, under Models.");
+    refresh();
   }
-  update(state.get(), new Set());
-  return {update, unmount: () => { clearTimeout(timer); asker.stop(); }};
+  update();
+  return {update, unmount: () => { clearTimeout(timer); asking.stop(); }};
 }
 
 /** @param {number} value */

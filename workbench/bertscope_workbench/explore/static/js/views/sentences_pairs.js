@@ -1,5 +1,6 @@
 // The part of the Sentences view for minimal pairs: does the model find the right sentence of two likelier?
 
+import {AskError} from "../api.js";
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {means} from "../numbers.js";
@@ -21,11 +22,12 @@ export function createPairs(context, form) {
 
   /** @param {{contents: string}} given @param {any} asker */
   async function compare({contents}, asker) {
-    const lines = contents.split("\n").filter(line => line.trim());
-    const pairs = lines.map(line => line.split(line.includes("\t") ? "\t" : "|").map(part => part.trim()));
+    const lines = contents.split("\n").filter(line => line.trim()).map(line => line.split(line.includes("\t") ? "\t" : "|").map(part => part.trim()));
+    const named = ["good", "bad"].map(name => lines[0]?.indexOf(name) ?? -1); // Columns of a table with a header.
+    const pairs = named.includes(-1) ? lines : lines.slice(1).map(cells => named.map(column => cells[column] ?? ""));
     const broken = pairs.findIndex(pair => pair.length !== 2 || !pair[0] || !pair[1]);
-    if (!lines.length || broken >= 0) return `${lines.length ? `Line ${broken + 1} is no pair` : "There are no pairs"}: write the right sentence, a tab or |, and the other one.`;
-    if (pairs.length > MAX_PAIRS) return `There are ${pairs.length} pairs; the page compares at most ${MAX_PAIRS}.`;
+    if (!pairs.length || broken >= 0) throw refused(`${pairs.length ? `Line ${broken + 1 + lines.length - pairs.length} is no pair` : "There are no pairs"}: write the right sentence, a tab or |, and the other one.`);
+    if (pairs.length > MAX_PAIRS) throw refused(`There are ${pairs.length} pairs; the page compares at most ${MAX_PAIRS}.`);
     kept = {pairs: /** @type {[string, string][]} */ (pairs), rows: [], accuracy: null};
     let left = 0;
     const body = {right: pairs.map(([right]) => right), wrong: pairs.map(([, wrong]) => wrong), model: state.get().model ?? ""};
@@ -53,6 +55,8 @@ export function createPairs(context, form) {
           h("td", {class: "number"}, signed(scores[0] - scores[1])), h("td", {class: outcome === "wrong" && "caveat"}, NAMES[outcome] ?? outcome)))))));
   }
 
+  /** @param {string} message */
+  const refused = message => new AskError({status: "INVALID_ARGUMENT", message});
   /** @param {number} value */
   const signed = value => `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
   /** @param {string} text */

@@ -32,10 +32,12 @@ export function createRelations(context, form) {
 
   /** @param {{contents: string}} given @param {any} asker */
   async function score({contents}, asker) {
-    const last = await asker.ask("relations", {conllu: contents, model: state.get().model ?? ""}, {onEvent: (/** @type {any} */ event) => {
+    kept = {relations: [], texts: 0, left_out: 0};
+    draw();
+    state.set({relation: null, at: null}, {push: false}); // Each relation is shown by its best head.
+    kept = await asker.ask("relations", {conllu: contents, model: state.get().model ?? ""}, {onEvent: (/** @type {any} */ event) => {
       if (event.progress) form.progress(event.progress.done, event.progress.total);
     }});
-    kept = last;
     draw();
     return `${kept.texts} sentences are scored${kept.left_out ? `; ${kept.left_out} can't be read` : ""}.`;
   }

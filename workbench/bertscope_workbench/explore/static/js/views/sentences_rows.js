@@ -2,6 +2,7 @@
 // beside their originals, and what heads do in those that are shown.
 
 import {h, replace} from "../dom.js";
+import {said} from "../fields.js";
 import {percent} from "../format.js";
 import {linkButton} from "../parts/copying.js";
 import {create as createTable, filtersOf, typeOf} from "../parts/data_table.js";
@@ -106,7 +107,7 @@ export function createRows(context, form) {
     slice.update(shown, `${chosen.length ? "chosen" : "shown"}${kept.model && `, read by ${kept.model}`}`);
     left.hidden = !kept.left.length;
     left.querySelector("summary").textContent = `${kept.left.length} ${kept.left.length === 1 ? "line" : "lines"} of the file can't be read`;
-    replace(left.querySelector("ul"), kept.left.map(text => h("li", null, text)));
+    replace(left.querySelector("ul"), kept.left.map(text => h("li", null, said(text))));
   }
 
   /** @param {Row} row */
@@ -118,7 +119,7 @@ export function createRows(context, form) {
   function sentence(row) {
     if (row.editing) return copies.editor(row);
     const text = row.text_pair ? textOf(row) : h("a", {href: state.link({view: "explore", text: row.text})}, row.of ? marked(row.text, row.of.text) : row.text);
-    return [row.of && h("span", {class: "soft"}, "edited: "), text, row.found?.left_out && h("p", {class: "wrong"}, row.found.left_out), copies.buttons(row)];
+    return [row.of && h("span", {class: "soft"}, "edited: "), text, row.found?.left_out && h("p", {class: "wrong"}, said(row.found.left_out)), copies.buttons(row)];
   }
 
   return {element, update: draw, ask: read, stop: copies.stop};

@@ -3,9 +3,10 @@
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {means} from "../numbers.js";
+import {LABELS} from "../fields.js";
+import {create as createAsking, withoutHead} from "../parts/asking.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
-import {create as createStatus, greyWhile} from "../parts/status_line.js";
 import {create as createGrid} from "../parts/word_grid.js";
 
 const FIRST = {text: "The keys to the old cabinet [MASK] on the table.", traceother: "The key to the old cabinet [MASK] on the table.", traceanswer: "are", traceagainst: "is", tracesite: "state", tracedirection: "restore"};
@@ -15,13 +16,12 @@ const DRAGGED = "application/x-bertscope-place";
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
-  const {state, api} = context;
-  const [asker, cellAsker] = [api.latest(), api.latest()];
+  const {state} = context;
   /** @type {any} */ let found = null; // {start, layers: Map of layer -> [[recovery, difference] by position]}
-  let [asked, cellAsked, timer] = ["", "", 0];
+  let [timer, complete] = [0, ""];
 
-  const fields = Object.fromEntries([["text", "Clean"], ["traceother", "Corrupted"], ["traceanswer", "Answer"], ["traceagainst", "Instead of"]].map(([key, label]) =>
-    [key, {label, input: h("input", {autocomplete: "off", spellcheck: "false", "data-key": key, oninput: typed, onchange: follow})}]));
+  const fields = Object.fromEntries([["text", "clean"], ["traceother", "corrupted"], ["traceanswer", "answer"], ["traceagainst", "pairs.target.mask.other"]].map(([key, field]) =>
+    [key, {label: LABELS[field], input: h("input", {autocomplete: "off", spellcheck: "false", "data-key": key, oninput: typed, onchange: follow})}]));
   const grid = createGrid((row, column) => set({traceat: `${rows()[row]}.${column}`}, false), () => {}, "Shares of the answer", DRAGGED);
   const site = h("select", {onchange: () => set({tracesite: site.value, traceat: null}, true)}, SITES.map(([value, label]) => h("option", {value}, label)));
   const direction = choice("Direction", [["restore", "Restore"], ["break", "Break"]], FIRST.tracedirection, value => set({tracedirection: value}, true));
@@ -29,9 +29,10 @@ export function mount(container, context) {
   const legend = h("p", {class: "legend soft"});
   const into = h("input", {autocomplete: "off", spellcheck: "false", onchange: () => set({traceinto: into.value.trim() || null}, false)});
   const says = h("div");
-  const cell = h("section", {class: "panel", "aria-label": "The model with one place patched", ondragover: carried, ondrop: dropped}, says,
+  const {status, ...asking} = createAsking(context, [pair, grid.element, legend, says]);
+  const ofCell = createAsking(context, [says]);
+  const cell = h("section", {class: "panel", "aria-label": "The model with one place patched", ondragover: carried, ondrop: dropped}, ofCell.reason, says,
     h("label", {class: "trace-into"}, h("span", null, "Put it into another sentence, or drop a cell here"), into));
-  const status = createStatus();
   const gridPanel = h("section", {class: "panel", "aria-label": "Places that carry the answer"}, h("header", null, h("h2", null, "Which place carries the answer?")),
     h("div", {class: "layers-options"}, h("label", {class: "inline"}, "Change", site), direction.element), pair,
     h("div", {class: "grid-scroll trace-grid", role: "region", "aria-label": "Heat map of places"}, grid.element), legend);
@@ -40,7 +41,7 @@ export function mount(container, context) {
     drawings: [{label: "Places by layer", svg: grid.toSvg}], view: panels,
     labels: {name: `bertscope-trace-${modelName()}`, caption: `${modelName()}: ${now().text} / ${now().traceother}`, commands: ["trace"]},
   }), status.error);
-  replace(container, h("div", {class: "trace-texts"}, Object.values(fields).map(({label, input}) => h("label", null, h("span", null, label), input))), panels,
+  replace(container, h("div", {class: "trace-texts"}, Object.values(fields).map(({label, input}) => h("label", null, h("span", null, label), input))), asking.reason, panels,
     h("footer", {class: "page-footer"}, status.element, linkButton(context), copyButton("Copy command", shellLine, context.announce),
       copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
@@ -49,7 +50,7 @@ export function mount(container, context) {
   /** The first sentence is one of this view unless the state's text was traced before: another view's has no partner. */
   function now() {
     const given = state.get();
-    return given.traceother ? {...FIRST, traceagainst: "", ...given} : {...FIRST, ...given, text: FIRST.text, traceother: FIRST.traceother};
+    return "traceother" in given ? {...FIRST, traceagainst: "", ...given} : {...FIRST, ...given, text: FIRST.text, traceother: FIRST.traceother};
   }
   function modelName() { return context.model()?.name.replace("models/", "") ?? ""; }
   /** Layers in the order of the rows, from the top. */
@@ -63,7 +64,7 @@ export function mount(container, context) {
   function follow() {
     clearTimeout(timer);
     timer = 0;
-    set({...Object.fromEntries(Object.entries(fields).map(([key, {input}]) => [key, input.value.trim() || null])), traceat: null}, false);
+    set({...Object.fromEntries(Object.entries(fields).map(([key, {input}]) => [key, input.value.trim()])), traceat: null}, false);
   }
 
   /** Layer and position of the chosen cell: the strongest one unless the state names one. */
@@ -98,9 +99,13 @@ export function mount(container, context) {
   async function refresh() {
     const {text, traceother, traceanswer, traceagainst, tracesite, tracedirection, model} = now();
     const body = {text, other: traceother, answer: traceanswer, against: traceagainst, site: tracesite, direction: tracedirection, model: model ?? ""};
-    const key = JSON.stringify(body);
-    if (key === asked) return;
-    asked = key;
+    const hindered = withoutHead(context) || (text && traceother && traceanswer ? "" : "Write both sentences, each with [MASK], and the answer.");
+    if (hindered) {
+      ofCell.stop();
+      asking.none(hindered);
+      return;
+    }
+    if (complete !== JSON.stringify(body)) ofCell.refuse("");
     const began = performance.now();
     /** @param {any} event */
     function onEvent(event) {
@@ -111,15 +116,12 @@ export function mount(container, context) {
       }
       if (found.layers.size) draw();
     }
-    try {
-      await greyWhile(asker.ask("trace", body, {onEvent}), [grid.element]);
+    if (await asking.ask("trace", body, onEvent)) {
+      complete = JSON.stringify(body);
       status.note(`${found.start.total} places in ${Math.round(performance.now() - began)} ms`);
       context.announce("the trace is complete");
-      refreshCell();
-    } catch (error) {
-      if (asked === key) asked = "";
-      status.error(error);
     }
+    if (complete === JSON.stringify(body)) refreshCell();
   }
 
   /** @param {DragEvent} event */
@@ -140,16 +142,8 @@ export function mount(container, context) {
     const [layer, position] = place();
     const [usual, source] = tracedirection === "break" ? [text, traceother] : [traceother, text];
     const body = {text: traceinto || usual, source, site: tracesite, layer, position, model: model ?? ""};
-    const key = JSON.stringify(body);
-    if (key === cellAsked) return;
-    cellAsked = key;
-    try {
-      const {patched} = await greyWhile(cellAsker.ask("patched", body), [says]);
-      drawCell(body, patched);
-    } catch (error) {
-      if (cellAsked === key) cellAsked = "";
-      status.error(error);
-    }
+    const answer = await ofCell.ask("patched", body);
+    if (answer) drawCell(body, answer.patched);
   }
 
   /** @param {any} body @param {[string, number, number | null][]} patched */
@@ -171,7 +165,7 @@ export function mount(container, context) {
 
   function draw() {
     const shown = now();
-    if (!timer) for (const [key, {input}] of Object.entries(fields)) if (input.value !== shown[key]) input.value = shown[key];
+    if (!timer) for (const [key, {input}] of Object.entries(fields)) if (input.value.trim() !== shown[key]) input.value = shown[key];
     if (document.activeElement !== into) into.value = shown.traceinto ?? "";
     site.value = shown.tracesite;
     direction.set(shown.tracedirection);
@@ -188,29 +182,17 @@ export function mount(container, context) {
       return {word: Math.abs(recovery ?? 0) < 0.005 ? "" : number, number: "", share: (recovery ?? 0) / largest, said: `layer ${layer}, ${token}: ${number} of the answer, difference ${difference.toFixed(2)}`};
     }));
     const [layer, position] = place();
-    const columns = tokens.map((/** @type {string} */ token, /** @type {number} */ index) => ({token, index, mask: differ[index]}));
-    grid.update({layers: rows(), columns, cells, at: [rows().indexOf(layer), position], theme: context.theme(), scale: ["share of the answer", "0", largest.toFixed(1)]});
     const answer = shown.traceagainst ? `"${shown.traceanswer}" over "${shown.traceagainst}"` : `"${shown.traceanswer}"`;
-    replace(legend, h("span", means("recovery"), "share of the other run's answer: 0 ", h("span", {class: "scale", "aria-hidden": "true"}), ` ${largest.toFixed(1)}`),
+    const columns = tokens.map((/** @type {string} */ token, /** @type {number} */ index) => ({token: differ[index] ? `${token} / ${other[index]}` : token, index, mask: differ[index]}));
+    grid.update({layers: rows(), columns, cells, at: [rows().indexOf(layer), position], theme: context.theme(), scale: [`share of the answer ${answer}`, "0", largest.toFixed(1)], across: "token, clean / corrupted"});
+    replace(legend, h("span", means("recovery"), "rows are layers, columns tokens (clean / corrupted); a number is the share of the other run's answer: 0 ", h("span", {class: "scale", "aria-hidden": "true"}), ` ${largest.toFixed(1)}`),
       h("span", {class: "legend-text", ...means("logit")}, `logit of ${answer}: clean ${clean.toFixed(2)}, corrupted ${corrupted.toFixed(2)}`));
   }
 
-  function update(/** @type {Record<string, string>} */ _, /** @type {Set<string>} */ changed) {
-    if (changed.has("model") || changed.has("models")) asked = cellAsked = "";
-    const model = context.model();
-    const ready = model?.state === "ready" && model.capabilities.includes("cloze");
-    panels.hidden = Boolean(model) && !ready;
+  function update() {
     draw();
-    if (ready) {
-      const before = asked;
-      refresh();
-      if (before === asked && found?.layers.size) refreshCell();
-    } else {
-      asker.stop();
-      asked = "";
-      status.note(model ? `${modelName()} has no masked-LM head, which this trace needs: choose a model that predicts words.` : "No model is loaded: load one, under Models.");
-    }
+    refresh();
   }
-  update(state.get(), new Set());
-  return {update, unmount: () => { clearTimeout(timer); asker.stop(); cellAsker.stop(); }};
+  update();
+  return {update, unmount: () => { clearTimeout(timer); asking.stop(); ofCell.stop(); }};
 }
