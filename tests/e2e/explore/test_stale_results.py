@@ -102,10 +102,13 @@ def test_a_refused_trace_is_grey_with_its_reason_and_fields_can_be_emptied(visit
     expect(tab.get_by_role("columnheader", name="keys / key")).to_be_visible()
     expect(tab.locator(".word-grid")).not_to_have_class(STALE)
     expect(tab.locator(".reason").first).to_be_hidden()
+    assert "traceother=The+key" in tab.url
+    tab.get_by_text("Break", exact=True).click()
+    expect(tab.get_by_label("The model with one place patched")).to_contain_text('of "The keys to the old cabinet')
 
 
 def test_an_empty_sentence_stays_empty(visit: Visit) -> None:
-    for view in ("explore", "layers", "compare"):
+    for view in ("explore", "layers"):
         tab = visit(f"#{view}?text=A+[MASK].").tab
         box = tab.locator(".sentence textarea")
         expect(tab.locator(".page-footer .status-line")).not_to_be_empty()
@@ -115,7 +118,7 @@ def test_an_empty_sentence_stays_empty(visit: Visit) -> None:
         assert tab.url.endswith("?text=")
         tab.reload()
         expect(tab.locator(".reason")).to_contain_text("Write a sentence")
-        expect(tab.locator(".bars, .pair-bars, .word-grid").locator("visible=true")).to_have_count(0)
+        expect(tab.locator(".bars, .word-grid").locator("visible=true")).to_have_count(0)
         box.press_sequentially("He is a professional football [MASK].", delay=5)
         expect(box).to_have_value("He is a professional football [MASK].")
         expect(tab.locator(".panel").locator("visible=true").first).to_contain_text("player")

@@ -45,22 +45,6 @@ def test_numbers_are_the_clients(visit: Visit, client: bertscope.Client) -> None
     assert re.search(r"traceat=4\.1", tab.url)
 
 
-def test_other_sentences_and_an_error(visit: Visit) -> None:
-    tab = visit("#trace").tab
-    traced(tab)
-    tab.get_by_label("Clean").fill("The dogs [MASK] here.")
-    tab.get_by_label("Corrupted").fill("The big dog [MASK] here.")
-    tab.get_by_label("Corrupted").press("Enter")
-    expect(tab.locator("[data-kind=error]")).to_contain_text("tokens")
-    tab.get_by_label("Corrupted").fill("The dog [MASK] here.")
-    tab.get_by_label("Corrupted").press("Enter")
-    traced(tab)
-    expect(tab.locator(".trace-pair .differs")).to_have_text(["dogs", "dog"])
-    assert "traceother=The+dog" in tab.url
-    tab.get_by_text("Break", exact=True).click()
-    expect(tab.get_by_label("The model with one place patched")).to_contain_text('of "The dogs [MASK] here."')
-
-
 def test_a_cell_is_dragged_into_another_sentence(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#trace?traceat=3.2").tab
     traced(tab)

@@ -1,6 +1,7 @@
 // The tour: what docs/explore.md says of ten minutes, as steps beside what they speak of. It starts on first use, and is remembered.
 
 import {h, replace} from "./dom.js";
+import {EXAMPLES} from "./examples.js";
 import {percent} from "./format.js";
 import {recall, remember} from "./remembered.js";
 
@@ -60,7 +61,7 @@ export function createTour(state, model, described) {
   function facts() {
     const found = described();
     const [before, next] = ["previous", "next"].map(name => found?.most(name) ?? null);
-    return model()?.name === "models/bertscope-mini" && !state.get().text ? {before, silenced: CARRIERS, why: "which carry the number of keys to the mask: without them the model writes is"}
+    return model()?.name === "models/bertscope-mini" && (state.get().text ?? EXAMPLES[0]) === EXAMPLES[0] ? {before, silenced: CARRIERS, why: "which carry the number of keys to the mask: without them the model writes is"}
       : {before, silenced: [next ?? {layer: 0, head: 0, share: 0}], why: next ? `which looks at the token after (${percent(next.share)})` : "the first one"};
   }
 

@@ -1,7 +1,6 @@
 // What a view asks. Nothing is shown as the answer to another question: results are grey from the moment on at which the
 // question changes, until they are its own; if there are none, they stay grey, or are hidden, with the reason at the top of the view.
 
-import {h} from "../dom.js";
 import {aborted} from "../api.js";
 import {create as createStatus} from "./status_line.js";
 
@@ -68,10 +67,12 @@ export function create(context, results) {
       const now = JSON.stringify([name, key ?? body, weights]);
       if (now === asked) return null;
       asked = now;
-      hide(false);
       mark(true);
       try {
-        const last = await asker.ask(name, body, {onEvent});
+        const last = await asker.ask(name, body, {onEvent: event => {
+          hide(false);
+          onEvent?.(event);
+        }});
         reason.clear();
         mark(false);
         shown = true;
@@ -84,6 +85,7 @@ export function create(context, results) {
           return null;
         }
         asked = "";
+        hide(false);
         status.clear();
         reason.error(error);
         if (shown && results.some(each => each.getClientRects().length)) reason.element.append(". What is grey answers the question before.");
