@@ -41,6 +41,8 @@ def server_options(settings: ConnectionSettings) -> list[tuple[str, int]]:
         ("grpc.max_metadata_size", settings.max_metadata_bytes),
         ("grpc.absolute_max_metadata_size", settings.max_metadata_bytes),
         ("grpc.max_concurrent_streams", settings.max_streams),
+        # Otherwise streams count until Python has freed them, and under load calls are refused that their client held back in time.
+        ("grpc.http.overload_protection", 0),
         # Otherwise two servers on one port would each get some of the calls, unnoticed.
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", _milliseconds(HANDSHAKE_SECONDS)),

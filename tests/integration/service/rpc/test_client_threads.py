@@ -1,5 +1,6 @@
 """Many threads, or tasks, share one client of a real server: every answer is right, beside loads and cancelled calls."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -55,3 +56,14 @@ def test_threads_that_share_a_client(launch: Callable[..., Host], checkpoints: d
             tasks = [pool.submit(load), pool.submit(observe), *(pool.submit(fill, caller) for caller in range(CALLERS))]
             wait(tasks)
             assert all(all(task.result()) for task in tasks)
+
+
+def test_tasks_beyond_a_connection_s_streams_wait(launch: Callable[..., Host]) -> None:
+    """The client holds them back; none is refused because the server has yet to free a stream that has ended."""
+    host = launch(max_streams=4)
+
+    async def fill() -> list[bertscope.FilledTexts]:
+        async with bertscope.AsyncClient(host.target, retries=0) as client:
+            return await asyncio.gather(*(client.fill_mask(texts) for texts in TEXTS * 10))
+
+    assert len(asyncio.run(fill())) == 10 * CALLERS
