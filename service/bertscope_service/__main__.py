@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
-from bertscope_service.errors import FailedPrecondition
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.gpu_files import check_gpu
 from bertscope_service.observability import logs
 from bertscope_service.rpc import native_environment as process
@@ -79,7 +79,7 @@ def main(
     try:
         check_gpu(settings.device)
         check_free(settings.address, settings.metrics_address)
-    except (OSError, FailedPrecondition) as error:
+    except (OSError, FailedPrecondition, InvalidArgument) as error:
         print(f"bertscope serve: {error}", file=sys.stderr)
         return 1
     process.prepare()

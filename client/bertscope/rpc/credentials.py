@@ -49,8 +49,9 @@ class Tls:
             raise invalid_argument("tls", "certificate and key belong together: give both, or none")
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """Returns gRPC's credentials. Raises OSError for a file that can't be read."""
-        return grpc.ssl_channel_credentials(_content(self.ca), _content(self.key), _content(self.certificate))
+        """Returns gRPC's credentials. Raises OSError for a file that can't be read, InvalidArgument for one of another kind."""
+        ca, certificate = (_content(file, "certificate") for file in (self.ca, self.certificate))
+        return grpc.ssl_channel_credentials(ca, _content(self.key, "private key"), certificate)
 
     def channel_options(self) -> dict[str, Any]:
         """Returns the channel arguments that go with them."""
@@ -128,8 +129,13 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
-def _content(path: str | PathLike[str] | None) -> bytes | None:
-    return None if path is None else Path(path).read_bytes()
+def _content(path: str | PathLike[str] | None, kind: str) -> bytes | None:
+    if path is None:
+        return None
+    content = Path(path).read_bytes()
+    if f"{kind.upper()}-----".encode() not in content:  # gRPC would say so on standard error, and call the server unreachable
+        raise invalid_argument("tls", f"{path} holds no {kind} in PEM")
+    return content
 
 
 def _is_loopback(address: str) -> bool:

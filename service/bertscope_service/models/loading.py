@@ -24,6 +24,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.gpu_driver import why_no_gpu
+from bertscope_service.models.gpu_files import cuda_index
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.precisions import check_precision, choose_precision
 from bertscope_service.models.registry import Report
@@ -125,21 +126,19 @@ def choose_device(asked: str) -> torch.device:
 
     "auto" does not take mps, Apple's GPU, on which nothing here was tried. Raises InvalidArgument, FailedPrecondition.
     """
+    index = cuda_index(asked)
     if asked == "auto":
         if reason := why_no_gpu():
             logger.warning("this machine has an NVIDIA driver, but models run on its CPU: %s", reason)
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    if asked == "cpu":
-        return torch.device("cpu")
     if asked == "mps":
         if not torch.backends.mps.is_available():
             message = "mps does not exist: PyTorch finds no Apple GPU here; use cpu or auto"
             raise FailedPrecondition(message, "DEVICE_NOT_FOUND", device=asked)
         return torch.device("mps")
-    match = re.fullmatch(r"cuda(?::(\d{1,3}))?", asked)
-    if match is None:
-        raise InvalidArgument("device", f"device {asked!r} is unknown; write auto, cpu, cuda:N or mps", "UNKNOWN_DEVICE")
-    index, count = int(match[1] or 0), torch.cuda.device_count()
+    if index is None:
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
     if index >= count:
         found = why_no_gpu() or f"this server has {count} GPU{'s' * (count != 1)}"
         raise FailedPrecondition(f"{asked} does not exist: {found}; use cpu or auto", "DEVICE_NOT_FOUND", device=asked)

@@ -54,6 +54,9 @@ def test_files_of_tls_belong_together(tmp_path: Path) -> None:
         bertscope.Tls(certificate="c.pem")
     with pytest.raises(FileNotFoundError):
         bertscope.Client(FAR, tls=bertscope.Tls(ca=tmp_path / "none"))
+    (tmp_path / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(bertscope.InvalidArgument, match="key holds no certificate in PEM"):
+        bertscope.Client(FAR, tls=bertscope.Tls(ca=tmp_path / "key"))
     assert bertscope.Tls(server_name="bert.example").channel_options()["grpc.ssl_target_name_override"] == "bert.example"
 
 

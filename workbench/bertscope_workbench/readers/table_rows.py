@@ -234,7 +234,7 @@ def _require(
     for name in required:
         if name not in found:
             there = ", ".join(map(repr, keys)) or "none"
-            raise bad_line(path, number, f"has no {kind} {names[name]!r}; it has {there} (columns= or --columns maps names)")
+            raise bad_line(path, number, f"has no {kind} {names[name]!r}; it has {there} (columns= maps names)")
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, str]]:

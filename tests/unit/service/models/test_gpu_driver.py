@@ -37,6 +37,8 @@ def test_a_machine_without_a_driver_is_told_before_the_server_listens(
     monkeypatch.setattr(server, "check_gpu", lambda device: check_gpu(device, []))
     assert server.main(["--device", "cuda:1", "--port", "0"]) == 1
     assert capsys.readouterr().err.startswith("bertscope serve: --device cuda:1: this machine has no driver of a GPU")
+    assert server.main(["--device", "gpu", "--port", "0"]) == 1
+    assert capsys.readouterr().err == "bertscope serve: device 'gpu' is unknown; write auto, cpu, cuda:N or mps\n"
     monkeypatch.setattr(sys, "platform", "darwin")
     check_gpu("cuda", [])
 
