@@ -90,6 +90,23 @@ def test_an_error_keeps_its_details(http: str, path: str, body: object, status: 
     assert (info["domain"], info["reason"]) == ("bertscope", reason)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/v1:nothing", {}, 404, 5),
+        ("/nothing", None, 404, 5),
+        ("/v1/models?x=1", None, 400, 3),
+        ("/v1:fillMask", {"topK": 'a "b"'}, 400, 3),
+    ],
+)
+def test_what_is_no_call_is_told_so_in_json(http: str, path: str, body: object, status: int, code: int) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(http + path, body)
+    assert (caught.value.code, caught.value.headers["content-type"]) == (status, "application/json")
+    error = json.load(caught.value)
+    assert error["code"] == code and error["message"]
+
+
 def health(target: str, path: str = "/healthz") -> int:
     try:
         with urllib.request.urlopen(f"http://{target}{path}", timeout=granted(20)) as reply:

@@ -68,7 +68,7 @@ def test_only_short_calls_are_counted() -> None:
 
 def test_a_call_too_many_is_refused_as_a_server_refuses_it() -> None:
     """The same google.rpc.Status as JSON and, by a script, in gRPC's trailers."""
-    (mapper,) = MANAGER["local_reply_config"]["mappers"]
+    mapper, *_ = MANAGER["local_reply_config"]["mappers"]
     status = json_format.ParseDict(mapper["body_format_override"]["json_format"], status_pb2.Status())
     (script,) = (found["typed_config"] for found in MANAGER["http_filters"] if found["name"].endswith(".lua"))
     replaced = dict(re.findall(r'replace\("([^"]+)", "([^"]+)"\)', script["default_source_code"]["inline_string"]))
