@@ -12,7 +12,7 @@ from bertscope import HeadRanking, MetricEffect, SweepTable
 from bertscope.questions.ablation.effects import BETTER, UNITS
 
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
-from bertscope_workbench.plots.look import Look, looking
+from bertscope_workbench.plots.look import Look, asked_size, looking, points
 from bertscope_workbench.plots.theme import DARK, LIGHT, Theme, shortened, theme_of
 
 __all__ = ["plot_ranking", "plot_sweep", "save_ranking", "save_sweep"]
@@ -45,6 +45,8 @@ SHADES = {
     ),
 }  # fmt: skip
 INCHES_PER_CELL = 0.42
+MAP_SHARE, WORDS_INCHES = 0.9, 1.6
+"""The map's largest share of the width, and the height of what is above and below it."""
 FAINT_SHARE = 0.25
 """The opacity of a cell whose interval contains 0, or that has none."""
 
@@ -89,7 +91,7 @@ def plot_ranking(ranking: HeadRanking, **look: Unpack[Look]) -> Figure:
     theme = theme_of(look)
     figure, axes = _grid(ranking.importance.shape, theme)
     image = _draw(axes, ranking.importance, theme.none_to_much, 0, float(ranking.importance.max()) or 1, theme)
-    figure.add_colorbar(image, axes, "importance (l2-normalised within each layer)")
+    figure.add_colorbar(image, axes, "importance (l2-normalised within each layer)", location="bottom")
     default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g}, {ranking.items} items"
     figure.set_heading(default)
     return figure
@@ -119,7 +121,7 @@ def _heat_map(table: SweepTable, metric: str, theme: Theme) -> ThemedFigure:
             axes.plot(effect.head, effect.layer, marker="o", markersize=3.5, color=theme.page if strong else theme.ink)
     if metric in BETTER:
         axes.set_xlabel("head (a dot: the interval excludes 0; faint: it holds 0, or there is none)")
-    figure.add_colorbar(image, axes, _change(metric) + ("; blue is better" if metric in BETTER else ""))
+    figure.add_colorbar(image, axes, _change(metric) + ("; blue is better" if metric in BETTER else ""), location="bottom")
     return figure
 
 
@@ -173,7 +175,9 @@ def _curve(table: SweepTable, metric: str, theme: Theme) -> ThemedFigure:
 
 def _grid(shape: tuple[int, ...], theme: Theme) -> tuple[ThemedFigure, Axes]:
     layers, heads = shape
-    figure = new_figure(max(4.6, INCHES_PER_CELL * heads + 2.2), max(3.2, INCHES_PER_CELL * layers + 1.5), theme)
+    width = max(4.6, INCHES_PER_CELL * heads + 1.0)
+    cells = layers * asked_size(width, 0)[0] * min(MAP_SHARE / heads, INCHES_PER_CELL / width)
+    figure = new_figure(width, cells + WORDS_INCHES * max(1, points(1)), theme, rows=True)
     axes = figure.subplots()
     axes.set_xlabel("head")
     axes.set_ylabel("layer")

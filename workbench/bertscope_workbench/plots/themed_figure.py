@@ -105,8 +105,8 @@ class Themed(FigureBase):
                 room = max(LEAST_LABEL, length / whole.dpi)  # type: ignore[union-attr, unused-ignore]
                 axis.label.set_text(fitted(axis.label.get_text(), room, size))
 
-    def add_colorbar(self, image: Any, axes: Any, label: str = "", cax: Axes | None = None, **shape: float) -> Colorbar:
-        """Adds a colour bar beside the axes, or in the place of `cax`; `shape` goes to matplotlib."""
+    def add_colorbar(self, image: Any, axes: Any, label: str = "", cax: Axes | None = None, **shape: Any) -> Colorbar:
+        """Adds a colour bar beside the axes, or below them, or in the place of `cax`; `shape` goes to matplotlib."""
         place: dict[str, Any] = {"cax": cax} if cax else {"ax": axes, "shrink": 0.6, "aspect": 30, "pad": 0.02} | shape
         bar = self.colorbar(image, **place)
         bar.set_label(label, color=self.theme.ink, fontsize=points(LABEL_SIZE))
