@@ -58,6 +58,12 @@ def test_wide_and_narrow_screens(measured, stored) -> None:
     stored(wide=texts[120], narrow=texts[80])
 
 
+def test_sizes_that_files_do_not_show_are_explained() -> None:
+    first, second, *_ = REPORT.models
+    other = replace(REPORT, models=(first, replace(second, size_ratio=2.0)))
+    assert [benchmark_shown.FORMATS in shown(measured) for measured in (REPORT, other)] == [False, True]
+
+
 def test_runtimes_references_and_what_is_missing(stored) -> None:
     onnx = common_pb2.RUNTIME_ONNX
     alike: dict[str, Any] = {"runtime": onnx, "scores": False, "agreement": False}

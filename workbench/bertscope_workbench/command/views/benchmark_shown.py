@@ -20,6 +20,7 @@ SEVERAL = 4
 """So many models are not named in a title."""
 
 INTERVALS = "[low, high] is an interval over this run: it covers noise only, not bias from neighbours or from another machine"
+FORMATS = "times smaller: in the number formats that models ran in, not of the files, which may have fewer bytes a number"
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ def _notes(
     how = report.bootstrap if report else None
     notes = (
         INTERVALS if models else "",
+        FORMATS if any(abs(model.size_ratio - model.compression) > 0.01 for model in models if model.size_ratio) else "",
         f"{100 * how.confidence:.4g} % intervals: {how.resamples} resamples, seed {how.seed}" if how else "",
         machine_note(machine),
         ", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
