@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,7 +21,7 @@ from bertscope_service.checkpoints.steps import StepProgress
 from bertscope_service.checkpoints.temporary_folder import TemporaryFolder
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.gpu_driver import why_no_gpu
 from bertscope_service.models.gpu_files import cuda_index
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec

@@ -41,7 +41,7 @@ def server_options(settings: ConnectionSettings) -> list[tuple[str, int]]:
         ("grpc.max_metadata_size", settings.max_metadata_bytes),
         ("grpc.absolute_max_metadata_size", settings.max_metadata_bytes),
         ("grpc.max_concurrent_streams", settings.max_streams),
-        # Otherwise streams count until Python has freed them, and under load calls are refused that their client held back in time.
+        # Otherwise streams count until Python has freed them, and busy clients that keep the limit are refused.
         ("grpc.http.overload_protection", 0),
         # Otherwise two servers on one port would each get some of the calls, unnoticed.
         ("grpc.so_reuseport", 0),

@@ -32,7 +32,7 @@ from bertscope_workbench.command.options.results import OutputOptions, print_res
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.models import print_models
-from bertscope_workbench.command.views.output import table, titled
+from bertscope_workbench.command.views.output import plural, table, titled
 from bertscope_workbench.command.views.progress import distilling
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers import files
@@ -137,11 +137,15 @@ def document(found: DistilledModel) -> dict[str, Any]:
 def print_distilled(screen: Console, found: DistilledModel) -> None:
     """Prints the scores of teacher and student, and how much of the loss came back."""
     names = ["model", "accuracy", "loss", "agreement", "divergence"]
-    heading = f"{found.student.predictions} predictions in {found.test.texts} texts that nothing was chosen by"
+    heading = f"{plural(found.student.predictions, 'prediction')} in {plural(found.test.texts, 'text')} held out as a test"
     screen.print(titled(heading, result_table(found, names)))
     shares = [[name, one.share, one.interval] for name, one in found.recoveries.items()]
     if shares:
-        screen.print(titled("of what the untrained student lost, came back", table(["", "share#%", "95 % interval#%"], shares)))
+        screen.print(
+            titled(
+                "the share of what the untrained student lost that came back", table(["", "share#%", "95 % interval#%"], shares)
+            )
+        )
     if not found.best_update:
         screen.print("no evaluation on dev was better than before training: the untrained student is kept; try another --rate")
     print_models(screen, [found.model])

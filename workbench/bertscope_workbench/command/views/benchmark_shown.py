@@ -114,7 +114,7 @@ def _heading(report: BenchmarkReport) -> str:
     runtimes = {model.provenance.runtime for model in report.models}
     how = f", all run by {runtimes.pop()}" if len(report.models) > len(runtimes) == 1 else ""
     others = [benchmark_sheets.short(model.name) for model in report.models if model.name != report.baseline]
-    compared = f"{' and '.join(others)} beside " if 0 < len(others) < SEVERAL else ""
+    compared = f"{' and '.join(', '.join(others).rsplit(', ', 1))} beside " if 0 < len(others) < SEVERAL else ""
     return f"benchmark of {compared}{benchmark_sheets.short(report.baseline)}{how}"
 
 
