@@ -13,20 +13,16 @@ FILES = tuple(map(Path, ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/
 """Files of a driver on Linux: for NVIDIA's GPUs, in Windows' subsystem, and for AMD's."""
 
 
-NAMES = re.compile(r"auto|cpu|mps|cuda(?::(\d{1,3}))?")
-
-
 def cuda_index(device: str) -> int | None:
     """Returns the number of a device of CUDA, None for "auto", "cpu" and "mps". Raises InvalidArgument for anything else."""
-    match = NAMES.fullmatch(device)
+    match = re.fullmatch(r"auto|cpu|mps|cuda(?::(\d{1,3}))?", device)
     if match is None:
         raise InvalidArgument("device", f"device {device!r} is unknown; write auto, cpu, cuda:N or mps", "UNKNOWN_DEVICE")
     return int(match[1] or 0) if device.startswith("cuda") else None
 
 
 def check_gpu(device: str, files: Sequence[Path] = FILES) -> None:
-    """Raises FailedPrecondition for a device of CUDA, "cuda" or "cuda:N", on a machine of Linux without a driver for one,
-    InvalidArgument for a name of no device.
+    """Raises FailedPrecondition for a device of CUDA on a machine of Linux without a driver for one, else as `cuda_index`.
 
     Whether PyTorch can use a GPU that is there is found out when it is imported.
     """

@@ -60,10 +60,9 @@ def test_threads_that_share_a_client(launch: Callable[..., Host], checkpoints: d
 
 def test_tasks_beyond_a_connection_s_streams_wait(launch: Callable[..., Host]) -> None:
     """The client holds them back; none is refused because the server has yet to free a stream that has ended."""
-    host = launch(max_streams=4)
 
-    async def fill() -> list[bertscope.FilledTexts]:
-        async with bertscope.AsyncClient(host.target, retries=0) as client:
+    async def fill(target: str) -> list[bertscope.FilledTexts]:
+        async with bertscope.AsyncClient(target, retries=0) as client:
             return await asyncio.gather(*(client.fill_mask(texts) for texts in TEXTS * 10))
 
-    assert len(asyncio.run(fill())) == 10 * CALLERS
+    assert len(asyncio.run(fill(launch(max_streams=4).target))) == 10 * CALLERS
