@@ -7,6 +7,7 @@ A declaration (`bertscope.rpc.uniform`) is a method of a module `PART_uniform.py
 declared arguments that are given by position; `model` and one for each other field of the request, in the order of the
 contract; the other declared ones; interventions, reference texts and `truncate`; what the shape takes. A declared argument with
 the name of a field has its own type and default. Fields that items are made of are no arguments, nor are those with messages.
+The docstring ends with a list of the arguments (arguments.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tools.async_to_sync import CLIENT
 from tools.generated_files import run
+from tools.protos import classes
 from tools.protos.files import PROTOS, described
 from tools.protos.rules import read
 from tools.uniform_calls.modules import Declarations
@@ -23,8 +25,9 @@ from tools.uniform_calls.modules import Declarations
 
 def generated() -> dict[Path, str]:
     """Returns every generated module, by its path."""
-    contract = read(described(PROTOS))
-    declared = (Declarations(path, contract) for path in sorted(CLIENT.glob("questions/*/*uniform.py")))
+    files = described(PROTOS, "--include_source_info")
+    contract, fields = read(files), classes.read(files)
+    declared = (Declarations(path, contract, fields) for path in sorted(CLIENT.glob("questions/*/*uniform.py")))
     return {declarations.generated: declarations.methods() for declarations in declared}
 
 

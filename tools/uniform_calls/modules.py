@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from tools.async_to_sync import CLIENT, formatted
+from tools.protos.classes import Described
 from tools.protos.rules import Contract
+from tools.uniform_calls.arguments import docstring
 from tools.uniform_calls.declared import ARGUMENTS, Declared
 
 HEADER = "# Generated from {name} by `make client`. Do not edit: change that file, or the contract.\n"
@@ -68,6 +71,8 @@ class Declarations:
 
     path: Path
     contract: Contract
+    fields: Mapping[str, Mapping[str, Described]]
+    """The contract's fields in Python; see `classes.read`."""
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -115,7 +120,8 @@ class Declarations:
     def methods(self) -> str:
         """Returns the module with the methods."""
         base = "AsyncConnection" if all(call.shape == "trained" for call in self.calls) else "AsyncManyTexts"
-        lines = f"class Async{self.kind.name}({base}):\n    {_docstring(self.kind, 1)}\n"
+        described = _docstring(ast.get_docstring(self.kind) or "", 1)
+        lines = f"class Async{self.kind.name}({base}):\n    {described}\n"
         body = lines + "".join(self._method(call) for call in self.calls)
         return self._module(f"\n\n{body}")
 
@@ -131,6 +137,7 @@ class Declarations:
         hidden = {*self.of_items(call), *self.to_finish(call), *call.listed("without")}
         last = [replace(ARGUMENTS[name], **self._progress(call, name)) for name in LAST[call.shape]]
         named = [*call.arguments(hidden), *last]
+        items = self.of_items(call).keys() - set(call.listed("shared"))
         taken = {field.name for field in call.fields(self.own(call))}
         name = call.function.name
         sent = ", ".join(f"{one.name}={one.name}" for one in (*call.positional, *named) if one.name in taken)
@@ -138,7 +145,7 @@ class Declarations:
             name=name,
             signature=", ".join(["self", *map(str, call.positional), "*", *map(str, named)]),
             answer=ast.unparse(call.function.returns or ast.Constant(None)),
-            docstring=_docstring(call.function, 2),
+            docstring=_docstring(docstring(call, [*call.positional, *named], items, self.fields), 2),
             request=self._finished(call, f"request_of({call.module}.{call.rpc}Request, {sent})"),
             response=f"{call.module}.{call.rpc}Response",
             **(self._training(call) if call.shape == "trained" else self._asking(call)),
@@ -199,9 +206,9 @@ def _named(arguments: ast.arguments, positional: list[ast.arg]) -> list[tuple[st
     return [(one.arg, False) for one in positional] + [(one.arg, True) for one in arguments.kwonlyargs]
 
 
-def _docstring(node: ast.ClassDef | ast.FunctionDef, depth: int) -> str:
+def _docstring(text: str, depth: int) -> str:
     """Returns a docstring as it is written, at a depth of indentation."""
-    first, *rest = (ast.get_docstring(node) or "").split("\n")
+    first, *rest = text.split("\n")
     indent = "    " * depth
     lines = [f'"""{first}', *(f"{indent}{line}".rstrip() for line in rest)]
     return "\n".join([*lines, f'{indent}"""'] if rest else [f'{lines[0]}"""'])

@@ -43,12 +43,21 @@ class AnswerCalls(ManyTexts):
     ) -> Generator[AnsweredQuestion, None, None]:
         """Finds the spans of passages that answer questions best, with a model that was fine-tuned for it (on SQuAD, say).
 
-        A tuple (question, passage) is one question; a list or a generator of them is any number. `best` spans (3 unless set)
-        of at most `max_answer_tokens` (30 unless set) come back for each. A passage that is longer than the model reads is
-        read in windows that begin `stride` tokens after one another (128, or half a window if that is less). Raises
-        Unimplemented for a model without such a head.
+        A passage that is longer than the model reads is read in windows. Raises Unimplemented for a model without such a head.
 
-        `on_rejected` takes the index and the error of each question that the server rejects, which is then left out.
+        Arguments:
+            questions: A tuple (question, passage), or any number of them, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            best: Number of spans to return for each question, 1 to 100; None means 3. There are fewer if the passage has fewer.
+            max_answer_tokens: Most tokens of a span, 1 to 512; None means 30.
+            stride: Number of passage tokens between the beginnings of two windows, at least 1 and at most the passage tokens
+                that one window holds beside the question; None means 128, or half of what a window holds where that is less.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             question_answering_pb2.AnswerQuestionsRequest,

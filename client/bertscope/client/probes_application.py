@@ -42,14 +42,27 @@ class ProbeApplicationCalls(ManyTexts):
     ) -> AppliedProbe:
         """Classifies the words or spans of texts by probes that were trained before, and counts how often they are right.
 
-        `texts` are any number of `ProbeText`, or of `UnlabelledText`, whose classes are not known; those without a span are not
-        sent. `layers` are all of the probe's unless given. `top_k` classes of each span come with their probabilities. A span
-        whose label the probe does not have is classified, and counted in `unseen_labels` rather than scored. `truncate` cuts
-        long texts; spans that are cut away, or in which no piece begins, are left out and counted.
+        Texts without a span are not sent. A span whose label the probe does not have is classified, and counted in
+        `unseen_labels` rather than scored. Spans in which no piece begins are left out and counted.
 
-        States of another model mean something else: unless `any_weights` is set, a model with other weights than the probe was
-        trained on is FailedPrecondition. `on_progress` is called after each call with a `TextsProgress`. A text that the server
-        rejects is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            probe: The probe, as `load_probe` reads it.
+            texts: Any number of `ProbeText`, or of `UnlabelledText`, whose classes are not known.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers whose probes are used; None means all of the probe's.
+            top_k: Number of most probable classes of each span in the reply, 1 to the number of classes. Spans times layers
+                times `top_k` are at most 500,000.
+            any_weights: States of another model mean something else: unless this is set, a model with other weights than the
+                probe was trained on is FailedPrecondition.
+            truncate: True: cut texts that are longer than the model reads; spans that are cut away are left out and counted.
+                False: such a text is an error.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = with_probe(
             request_of(

@@ -45,16 +45,34 @@ class CodesCalls(Connection):
         """Trains sparse codes of a layer's states on the server: a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda
         2024; Gao et al. 2024). `SparseCodes.change` and `SparseCodes.reconstruct` make changes of them for all other calls.
 
-        Texts need no labels: training minimises the squared error over all pieces but special tokens, of which `mask_rate`
-        (0.15) are masked by chance. `dev`, a tenth of `texts` unless given, is what scores are of: the variance explained, and
-        the masked-LM loss with the codes' sum in place of the state. `layer` is 0, the embeddings, to the model's layers;
-        `codes` are four times the length of a state, and `active` (32) of them are active at a piece on average.
-        `learning_rate` (0.003) and `epochs` (10) are training's; `seed` draws the first directions, masks, the order of pieces
-        and the dev texts. `truncate` cuts long texts. `memory_bytes` bounds the server's memory for states, which go to its
-        disk beyond that.
+        Training minimises the squared error over all pieces but special tokens. Scores are of `dev`: the variance explained,
+        and the masked-LM loss with the codes' sum in place of the state.
 
-        All texts go in one call: at most 100,000 texts with 1,000,000 pieces, and no more bytes than the server takes
-        (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            texts: Texts or pairs to train on, which need no labels: at most 100,000 with 1,000,000 pieces.
+            layer: The layer whose states are coded: 0, the embeddings, to layers of the model.
+            dev: Texts that all scores are of; empty splits a tenth of the training texts off, chosen by `seed`.
+            model: The model's name or a `Model`; None means the server's default model.
+            codes: Codes, 1 to 65,536; None means four times the length of a state.
+            active: Codes that are active at a piece, on average, in training: 1 to 4,096, at most `codes`; None means 32, or
+                `codes` if there are fewer.
+            mask_rate: The share of pieces that are replaced by masks before the model reads them, each chosen by chance: 0 to
+                1; None means 0.15, as BERT was trained (Devlin et al. 2019, section 3.1). The losses are those of the masked
+                pieces of dev.
+            learning_rate: Adam's learning rate, more than 0 and at most 1; None means 0.003. It falls to 0 over the last fifth
+                of the steps.
+            epochs: Passes over the training texts, 1 to 1,000; None means 10.
+            seed: Draws the first directions, the masks, the order of pieces and the dev texts.
+            truncate: True: cut texts that are longer than the model reads. False: such a text is an error.
+            memory_bytes: Most memory that the call takes for states and codes, bytes, 1 to the server's limit; None means that
+                limit. States beyond it are kept in a file.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            timeout: Seconds for the call; None means no limit.
         """
         request = with_lens_texts(
             request_of(

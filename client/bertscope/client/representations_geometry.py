@@ -41,15 +41,30 @@ class GeometryCalls(ManyTexts):
     ) -> GeometryDescription:
         """Describes how alike the hidden states of each layer are: of any two words, of the words of a text, of one word.
 
-        The states stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
-        generator is any number of texts or pairs. `layers` are all unless given: 0 is the embeddings, k the output of layer
-        k - 1. A word has one vector, the mean of its pieces' states, or each piece has one with `pieces`; `special_tokens` have
-        vectors only if that is set. `words` are those whose vectors are compared with each other, letter case ignored, 1,000 at
-        most. `second_moments` are needed for `variance_shares` and `effective_rank`; each reply has hidden_size^2 * 2 bytes a
-        layer more.
+        The states stay on the server, which sends sums over texts. `second_moments` are needed for `variance_shares` and
+        `effective_rank`.
 
-        `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
-        error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers to describe, each 0 (the embeddings) to layers of the model, none twice; None means all. The reply is
+                in this order.
+            pieces: True: a vector for each piece. False: one for each word, the mean of its pieces' states.
+            special_tokens: True: special tokens ([CLS], [SEP]) have vectors too, a word each. False: they are left out.
+            words: Words whose vectors are also summed by themselves, at most 1,000 of at most 1,000 code points, none empty,
+                none twice; letter case is ignored. A word or piece counts as the text it covers. Those that no text has are no
+                error.
+            second_moments: True: also sum the products of the vectors' components. They take `hidden_size` * (`hidden_size` +
+                1) * 2 bytes a layer in the reply, and, while a call runs, twice as many for each 1,024 tokens; more than 256
+                MiB are an error.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and count them. False: such a text is an error.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             representation_geometry_pb2.DescribeGeometryRequest,
@@ -92,11 +107,25 @@ class GeometryCalls(ManyTexts):
     ) -> RepresentationComparison:
         """Compares the states of each two layers by linear CKA: those of `model`, or of `model` and `other_model`.
 
-        `model` runs untouched, `other_model`, the same one unless given, under the interventions. `layers` are all unless set,
-        0 is the embeddings; so are `other_layers`, or `layers` again within one model. A word has one vector, the mean of its
-        pieces' states. Words that two models cut differently are joined until both agree. A text of fewer than four words is
-        not compared. The states stay on the server, which sends sums over texts. Inputs, `on_progress` and `on_rejected` are as
-        in `describe_geometry`.
+        `model` runs untouched. A word has one vector, the mean of its pieces' states. Words that two models cut differently are
+        joined until both agree. A text of fewer than four words is not compared. The states stay on the server, which sends
+        sums over texts.
+
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            other_model: The second model, which may be the first one; None means the first one. It runs under the
+                interventions.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers of the first model, each 0 (the embeddings) to layers of the model, none twice; None means all.
+            other_layers: Likewise of the second one; None means all, and the same as `layers` if both models are one.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than either model reads, and count them. False: such a text is an error.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             representation_geometry_pb2.CompareRepresentationsRequest,

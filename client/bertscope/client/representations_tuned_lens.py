@@ -45,14 +45,35 @@ class TunedLensCalls(Connection):
         """Trains a tuned lens on the server (Belrose et al. 2023): an affine map for each layer. With it the masked-LM head
         predicts from the layer's states what it predicts from the last. The result goes to `read_layers` as `lens`.
 
-        Texts need no labels: training minimises KL(last || this) over all pieces but special tokens, of which `mask_rate`
-        (0.15) are masked by chance. `dev` decides when training ends, and fits are measured on it; it is a tenth of `texts`
-        unless given. `layers` are all but the last unless given. `learning_rate` (0.001), `max_epochs` (20) and `patience`
-        (4) are training's; `seed` draws masks, the order of pieces and the dev texts. `truncate` cuts long texts.
-        `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        Training minimises KL(last || this) over all pieces but special tokens.
 
-        All texts go in one call: at most 100,000 texts with 1,000,000 pieces, and no more bytes than the server takes
-        (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            texts: Texts or pairs to train on, which need no labels: at most 100,000 with 1,000,000 pieces.
+            dev: Texts that decide when training ends, and that scores are of; empty splits a tenth of the training texts off,
+                chosen by `seed`.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers to train maps for: 0, the embeddings, to layers of the model less 1, none twice; None means all.
+            mask_rate: The share of pieces that are replaced by masks before the model reads them, each chosen by chance: 0 to
+                1; None means 0.15, as BERT was trained (Devlin et al. 2019, section 3.1). Without masks a lens learns to read
+                states of words that the model sees, and is then used at masks.
+            normalisation: What the head gets: a state after its map, or that after the last normalisation of the model too:
+                "none" or "final".
+            learning_rate: Adam's first learning rate, more than 0 and at most 1; None means 0.001. It is halved after each
+                epoch that does not lower the loss on the dev texts.
+            max_epochs: Most passes over the training texts, 1 to 1,000; None means 20.
+            patience: Training of a map ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; None means
+                4.
+            seed: Draws the masks, the order of pieces and the dev texts.
+            truncate: True: cut texts that are longer than the model reads. False: such a text is an error.
+            memory_bytes: Most memory that the call takes for states and maps, bytes, 1 to the server's limit; None means that
+                limit. States beyond it are kept in a file.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            timeout: Seconds for the call; None means no limit.
         """
         request = with_lens_texts(
             request_of(

@@ -388,8 +388,8 @@ class DescribeAttentionRequest(_message.Message):
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and count them. False: such a text is an error."""
     quantity: Global___AttentionQuantity.ValueType
-    """The numbers of the maps. Rows of norms are divided by their sums first, and what is said of rows that sum to 1 holds for these.
-    ATTENTION_QUANTITY_VALUE_ZEROING is UNIMPLEMENTED.
+    """The numbers of the maps, as in ExtractAttention but for ATTENTION_QUANTITY_VALUE_ZEROING (UNIMPLEMENTED). Rows of norms are
+    divided by their sums first, and what is said of rows that sum to 1 holds for these.
     """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:

@@ -117,8 +117,8 @@ class FillMaskRequest(_message.Message):
 
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to score instead, at most 1000 (unless the server is set otherwise) of at most 1000 characters, none empty, none
-        twice. A word of several pieces is scored with as many masks as it has pieces. At most one of candidates, text_candidates
+        """Words to score instead of the whole vocabulary, at most 1000 (unless the server is set otherwise) of at most 1000 characters,
+        none empty, none twice. A word of several pieces is scored with as many masks as it has pieces. At most one of candidates, text_candidates
         and piece_ids is set.
         """
 

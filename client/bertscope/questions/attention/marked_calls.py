@@ -42,11 +42,21 @@ class AsyncRelationCalls(AsyncManyTexts):
     ) -> RelationScores:
         """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
 
-        `texts` are any number of `RelationText`, as `read_conllu` and `read_propbank` give them; `relations` are all of theirs
-        unless given. Texts without a pair are not sent. With `details`, scores of each text come too, which intervals need.
+        Texts without a pair are not sent. Intervals need `details`.
 
-        `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
-        (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            texts: Any number of `RelationText`, as `read_conllu` and `read_propbank` give them.
+            relations: Names of the relations, at most 1,000; None means all of the texts'.
+            model: The model's name or a `Model`; None means the server's default model.
+            details: True: also return the scores of each text, for resampling. They take 2 * layers * heads numbers for each
+                relation of a text.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             attention_relations_pb2.ScoreRelationsRequest,
@@ -83,9 +93,19 @@ class AsyncRelationCalls(AsyncManyTexts):
     ) -> FeatureScores:
         """Scores how much every head attends to words with a feature: nouns, negations, the subject.
 
-        `texts` are any number of `FeatureText`, as `read_conllu_features` gives them; `features` are all of theirs unless
-        given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
-        `score_relations`.
+        Arguments:
+            texts: Any number of `FeatureText`, as `read_conllu_features` gives them.
+            features: Names of the features, at most 1,000; None means all of the texts'.
+            model: The model's name or a `Model`; None means the server's default model.
+            special_tokens: True: the first special token and the others together are features, too; the reply names them after
+                their vocabulary entries, as "[CLS]" and "[SEP]". Models without special tokens have no such features.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             attention_relations_pb2.ScoreFeaturesRequest,

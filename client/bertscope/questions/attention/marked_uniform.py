@@ -33,11 +33,11 @@ class RelationCalls(Protocol):
     ) -> RelationScores:
         """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
 
-        `texts` are any number of `RelationText`, as `read_conllu` and `read_propbank` give them; `relations` are all of theirs
-        unless given. Texts without a pair are not sent. With `details`, scores of each text come too, which intervals need.
+        Texts without a pair are not sent. Intervals need `details`.
 
-        `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
-        (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            texts: Any number of `RelationText`, as `read_conllu` and `read_propbank` give them.
+            relations: Names of the relations, at most 1,000; None means all of the texts'.
         """
 
     @total(
@@ -56,7 +56,7 @@ class RelationCalls(Protocol):
     ) -> FeatureScores:
         """Scores how much every head attends to words with a feature: nouns, negations, the subject.
 
-        `texts` are any number of `FeatureText`, as `read_conllu_features` gives them; `features` are all of theirs unless
-        given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
-        `score_relations`.
+        Arguments:
+            texts: Any number of `FeatureText`, as `read_conllu_features` gives them.
+            features: Names of the features, at most 1,000; None means all of the texts'.
         """

@@ -39,13 +39,26 @@ class AsyncAttentionStatisticsCalls(AsyncManyTexts):
     ) -> AttentionDescription:
         """Describes what every head attends to: statistics, pattern classes and, if requested, distances between heads.
 
-        The maps stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
-        generator is any number of texts or pairs, asked as in `fill_mask`. `layers` are all unless given, `punctuation` "." and
-        "," (vocabulary entries as texts write them). `head_distances` takes time proportional to the square of the number of
-        heads. `quantity` is as in `extract_attention`, any but "value_zeroing"; rows of norms are divided by their sums.
+        The maps stay on the server, which sends sums over texts.
 
-        `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
-        error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers to describe, each 0 to layers - 1, none twice; None means all. The reply is in this order.
+            punctuation: Vocabulary entries that count as punctuation, at most 100, none empty, each as texts write it: "." also
+                names the pieces "##." and "Ġ.". An entry that is no single piece is an error. None means "." and "," (Clark et
+                al. 2019), if there are such.
+            head_distances: True: also compute `HeadDistances`, which takes time proportional to (layers * heads)^2.
+            quantity: The numbers of the maps, as in `extract_attention` but for "value_zeroing" (UNIMPLEMENTED). Rows of norms
+                are divided by their sums first, and what is said of rows that sum to 1 holds for these.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and count them. False: such a text is an error.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             attention_statistics_pb2.DescribeAttentionRequest,
@@ -86,9 +99,22 @@ class AsyncAttentionStatisticsCalls(AsyncManyTexts):
     ) -> AttentionComparison:
         """Compares the maps of two models, such as a model and its fine-tuned copy, head by head.
 
-        `model` runs untouched, `other_model` under the interventions; without `other_model` it is the same model, which needs
-        interventions then. Both need the same vocabulary, layers and heads. The maps stay on the server, which sends sums over
-        texts. Inputs, `punctuation`, `on_progress` and `on_rejected` are as in `describe_attention`.
+        `model` runs untouched, `other_model` under the interventions. The maps stay on the server, which sends sums over texts.
+
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            other_model: Resource name of the second model, with the same vocabulary, layers and heads; None means the same
+                model, which needs interventions then.
+            model: The model's name or a `Model`; None means the server's default model.
+            punctuation: Vocabulary entries that count as punctuation, as in `describe_attention`.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the models read, and count them. False: such a text is an error.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             attention_statistics_pb2.CompareAttentionRequest,

@@ -30,29 +30,22 @@ class ClozeCalls(Protocol):
         candidates_per_text: Iterable[Iterable[str]] | None = None,
         text_pairs: str | Iterable[str] | None = None,
     ) -> FilledText:
-        """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
+        """Fills the masks of texts: the likeliest pieces of the vocabulary, or given candidates.
 
-        Each text has at least one "[MASK]". Any number of texts, also from a generator: they go in calls that the server takes,
-        a few at a time. Up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model
-        cannot read whole; without it they are an error.
+        Texts go in calls that the server takes, a few at a time. The masks of a text are independent, or filled jointly with
+        `decoding`: each with the words chosen before in place. The answers have top_k `fillings` then, likeliest first. With
+        `max_pieces` they are decoded by a beam unless `decoding` says otherwise.
 
-        Several masks of a text are independent, or filled jointly with `decoding` "left_to_right", "confidence_first" or "beam"
-        (which keeps `beam_width` partial fillings, 5 unless set): each mask with the words chosen before in place. The answers
-        have top_k `fillings` then, likeliest first. With `max_pieces` a mask stands for 1 to so many vocabulary entries (10 at
-        most), decoded by a beam unless `decoding` says otherwise, and fillings are ordered by their mean_log_probability.
+        With `next_sentence` each answer has the probability that the second text follows (Devlin et al. 2019, section 3.1).
+        Raises Unimplemented for a model without that head ("next_sentence" in `Model.capabilities`).
 
-        In place of `candidates` there may be `candidates_per_text`, a list for each text, or `piece_ids`, indices of vocabulary
-        entries. `logits` gives the scores before the softmax, too.
+        One answer for each text, in order. A rejected text is named by its index in the whole list ("texts[70000]"). Raises
+        FailedPrecondition where the model is replaced by another one meanwhile.
 
-        `text_pairs` are second texts, one for each, which the model reads after them; masks of both are filled. With
-        `next_sentence` each answer has the probability that the second text follows (Devlin et al. 2019, section 3.1), and no
-        text needs a mask. Raises Unimplemented for a model without that head ("next_sentence" in `Model.capabilities`).
+        The calls begin when the first answer is requested. Closing the generator cancels running ones.
 
-        One answer for each text, in order. `timeout` holds for each call.
-        A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
-        model is replaced by another one meanwhile.
-
-        The calls begin when the first answer is requested. Closing the generator cancels running ones. `on_rejected` takes
-        the index and the error of each text that the server rejects, which is then left out; without it that ends the
-        stream.
+        Arguments:
+            texts: Any number of texts, each with at least one "[MASK]" in it or in its second text.
+            candidates_per_text: Words to score in place of `candidates`, a list for each text.
+            text_pairs: Second texts, one for each, which the model reads after them; masks of both are filled.
         """

@@ -29,10 +29,8 @@ class AnswerCalls(Protocol):
     ) -> AnsweredQuestion:
         """Finds the spans of passages that answer questions best, with a model that was fine-tuned for it (on SQuAD, say).
 
-        A tuple (question, passage) is one question; a list or a generator of them is any number. `best` spans (3 unless set)
-        of at most `max_answer_tokens` (30 unless set) come back for each. A passage that is longer than the model reads is
-        read in windows that begin `stride` tokens after one another (128, or half a window if that is less). Raises
-        Unimplemented for a model without such a head.
+        A passage that is longer than the model reads is read in windows. Raises Unimplemented for a model without such a head.
 
-        `on_rejected` takes the index and the error of each question that the server rejects, which is then left out.
+        Arguments:
+            questions: A tuple (question, passage), or any number of them, also from a generator.
         """

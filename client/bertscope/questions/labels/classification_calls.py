@@ -36,11 +36,20 @@ class AsyncLabelCalls(AsyncManyTexts):
     ) -> AsyncGenerator[ClassifiedText, None]:
         """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
 
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
-        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
+        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises Unimplemented
+        for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
 
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an
+                error.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             classification_pb2.ClassifyRequest,
@@ -73,15 +82,25 @@ class AsyncLabelCalls(AsyncManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[TaggedText, None]:
-        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
+        """Returns the likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
 
-        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
-        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
-        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
-        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
+        Without marks, words are the tokenizer's own. The label of a word is that of its first piece (Devlin et al. 2019). Words
+        are joined to mentions if the names of the model's labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
         Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
 
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        Arguments:
+            inputs: A string, a tuple of two for a pair, or a text with marked words: an `UnlabelledText`, or a `ProbeText`,
+                whose labels are not sent; or any number of them, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            top_k: Number of likeliest labels of each word, 1 to the number of labels. Words times `top_k` are at most 500,000.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an
+                error.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             classification_pb2.ClassifyTokensRequest,
@@ -116,10 +135,19 @@ class AsyncLabelCalls(AsyncManyTexts):
     ) -> AsyncGenerator[PredictedValue, None]:
         """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
 
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
         Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
 
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an
+                error.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             classification_pb2.PredictValuesRequest,

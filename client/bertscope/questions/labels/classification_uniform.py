@@ -19,32 +19,26 @@ class LabelCalls(Protocol):
     def classify(self, inputs: Inputs) -> ClassifiedText:
         """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
 
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
-        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
-
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises Unimplemented
+        for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
         """
 
     @each(asked_words, read_tagged_texts, TaggedTexts)
     def classify_tokens(self, inputs: ToTag | Iterable[ToTag], *, top_k: SupportsIndex = 1) -> TaggedText:
-        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
+        """Returns the likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
 
-        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
-        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
-        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
-        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
+        Without marks, words are the tokenizer's own. The label of a word is that of its first piece (Devlin et al. 2019). Words
+        are joined to mentions if the names of the model's labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
         Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
 
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        Arguments:
+            inputs: A string, a tuple of two for a pair, or a text with marked words: an `UnlabelledText`, or a `ProbeText`,
+                whose labels are not sent; or any number of them, also from a generator.
         """
 
     @each(asked_inputs, read_predicted_values, PredictedValues)
     def predict_values(self, inputs: Inputs) -> PredictedValue:
         """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
 
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
         Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
-
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """

@@ -36,12 +36,13 @@ class ProbeApplicationCalls(Protocol):
     ) -> AppliedProbe:
         """Classifies the words or spans of texts by probes that were trained before, and counts how often they are right.
 
-        `texts` are any number of `ProbeText`, or of `UnlabelledText`, whose classes are not known; those without a span are not
-        sent. `layers` are all of the probe's unless given. `top_k` classes of each span come with their probabilities. A span
-        whose label the probe does not have is classified, and counted in `unseen_labels` rather than scored. `truncate` cuts
-        long texts; spans that are cut away, or in which no piece begins, are left out and counted.
+        Texts without a span are not sent. A span whose label the probe does not have is classified, and counted in
+        `unseen_labels` rather than scored. Spans in which no piece begins are left out and counted.
 
-        States of another model mean something else: unless `any_weights` is set, a model with other weights than the probe was
-        trained on is FailedPrecondition. `on_progress` is called after each call with a `TextsProgress`. A text that the server
-        rejects is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        Arguments:
+            probe: The probe, as `load_probe` reads it.
+            texts: Any number of `ProbeText`, or of `UnlabelledText`, whose classes are not known.
+            layers: Layers whose probes are used; None means all of the probe's.
+            any_weights: States of another model mean something else: unless this is set, a model with other weights than the
+                probe was trained on is FailedPrecondition.
         """

@@ -50,17 +50,49 @@ class AsyncProbeCalls(AsyncConnection):
     ) -> ProbeResult:
         """Trains a probe on the states of each layer, on the server, and the same on a control task.
 
-        `dev` decides when training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it.
-        `labels` name the classes, those of the texts unless given. `pooling` makes one vector of a word's pieces: "mean",
-        "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1). Training ends after `max_epochs` (40), or
-        when no probe has got better on `dev` for `patience` (4) of them; with `ending="minimum"` at the minimum of what it
-        minimises, that of scikit-learn's, or after `max_epochs` (800). `hidden_units` is the size of a hidden layer, 0 for
-        linear probes. `mix` also trains probes on weighted means of layers (Tenney, Das and Pavlick 2019).
-        `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `weights` are sent if asked for.
-        `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        Scores are of `test`, or of `dev` without it. Training ends after `max_epochs`, or when no probe has got better on `dev`
+        for `patience` of them; with `ending="minimum"` at the minimum of what it minimises, that of scikit-learn's
+        LogisticRegression.
 
-        All texts go in one call: 100,000 of them with 1,000,000 labels at most, and no more bytes than the server takes (16
-        MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            train: Texts to train on, with at least two classes or numbers between them; all three parts together have at most
+                100,000 texts and 1,000,000 spans. Spans may overlap: a piece of a text may be in 4 of its spans on average, and
+                in all texts together spans may have 250,000 pieces beyond that.
+            dev: Texts that decide when training ends; empty splits a tenth of the training texts off, chosen by `seed`.
+            test: Texts to test on; empty tests on none.
+            labels: Names of the classes, 2 to 1,000; None means those of the texts.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers to probe: 0, the embeddings, to layers of the model, none twice; None means all.
+            pooling: How a span's pieces become one vector: "mean", "first" or "last".
+            l2: The penalty of weights: training minimises the mean cross-entropy in nats plus l2 / (2 n) times the sum of
+                squared weights of n training spans, so that l2 is 1 / C of scikit-learn's LogisticRegression on standardised
+                states. Of numbers it minimises half the mean squared error of the standardised numbers plus the same penalty:
+                l2 is alpha of scikit-learn's Ridge, on standardised states as well. 0 to 1,000,000; None means 1.
+            max_epochs: Most passes over the training spans (epochs), 1 to 1,000; None means 40, or 800 with "minimum". The
+                first pass of a linear probe only measures its loss as it begins.
+            patience: Training of a probe ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; None
+                means 4. Rejected with "minimum".
+            ending: When training ends: "dev" or "minimum".
+            hidden_units: Units of a hidden layer between state and classes, or number, 1 to 4,096, relu(state W + b) V + c
+                (Hewitt and Liang 2019, section 3); 0, which "minimum" requires, means none: linear probes. Both matrices have
+                the penalty.
+            mix: True: also train a probe on the weighted mean of all layers asked for, and on that of the first 1, 2, ... of
+                them (Tenney, Das and Pavlick 2019, section 3). Not with "minimum", and not of numbers.
+            seeds: Number of probes of each layer that differ in their seed, 1 to 10.
+            seed: Seed of the first: it draws the control task's labels, the initial weights, the order of spans, and the dev
+                texts.
+            weights: True: also send the weights of the first seed's probes.
+            truncate: True: cut texts that are longer than the model reads; spans that are cut away are left out and counted.
+                False: such a text is an error.
+            memory_bytes: Most memory that the call takes for states and probes, bytes, 1 to the server's limit; None means that
+                limit. States beyond it are kept in a file.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            timeout: Seconds for the call; None means no limit.
         """
         request = with_probe_texts(
             request_of(

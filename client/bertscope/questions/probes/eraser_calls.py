@@ -45,17 +45,34 @@ class AsyncEraserCalls(AsyncConnection):
         """Finds, for the states of each layer, a linear map that erases the classes of marked words, on the server.
 
         `method` "leace" is the smallest change after which no linear probe tells the classes apart (Belrose et al. 2023,
-        theorem 4.3); "inlp" takes directions away, probe after probe, up to `rank` (64), until a probe does no better than the
-        most frequent class on a tenth of `train` (Ravfogel et al. 2020, section 4). `Eraser.change` makes a change of it for
-        all other calls, and `Eraser.random_change` one of a random subspace, drawn by `seed`, to compare with (amnesic
-        probing, Elazar et al. 2021).
-        Probes before and after are linear, trained to the minimum, and scored on `test`, a fifth of `train` unless given.
-        `labels` name the classes, at most 257, those of the texts unless given. `pooling` makes one vector of a word's pieces:
-        "mean", "first" or "last". `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to
-        its disk beyond that.
+        theorem 4.3); "inlp" takes directions away, probe after probe, until a probe does no better than the most frequent class
+        on a tenth of `train` (Ravfogel et al. 2020, section 4). `Eraser.change` makes a change of it for all other calls, and
+        `Eraser.random_change` one of a random subspace to compare with (amnesic probing, Elazar et al. 2021). Probes before and
+        after are linear, trained to the minimum, and scored on `test`.
 
-        All texts go in one call: 100,000 of them with 1,000,000 labels at most, and no more bytes than the server takes (16
-        MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            train: Texts to train on, with at least two classes between them; all parts together have at most 100,000 texts and
+                1,000,000 spans. Spans may overlap as in `train_probe`; none is a pair.
+            method: How the map is found: "leace" or "inlp".
+            test: Texts to test on; empty splits a fifth of the training texts off, chosen by `seed`.
+            labels: Names of the classes, 2 to 257; None means those of the texts.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers whose states get an eraser: 0, the embeddings, to layers of the model, none twice; None means all.
+            rank: The most dimensions that "inlp" takes away, 1 to 256 and at most the length of a state; None means 64, or that
+                length. Rejected with "leace".
+            pooling: How a span's pieces become one vector: "mean", "first" or "last".
+            seed: Draws the test texts, and the random subspace that the eraser is compared with.
+            truncate: True: cut texts that are longer than the model reads; spans that are cut away are left out and counted.
+                False: such a text is an error.
+            memory_bytes: Most memory that the call takes for states, bytes, 1 to the server's limit; None means that limit.
+                States beyond it are kept in a file.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            timeout: Seconds for the call; None means no limit.
         """
         request = with_erased_texts(
             request_of(

@@ -36,15 +36,13 @@ class EraserCalls(Protocol):
         """Finds, for the states of each layer, a linear map that erases the classes of marked words, on the server.
 
         `method` "leace" is the smallest change after which no linear probe tells the classes apart (Belrose et al. 2023,
-        theorem 4.3); "inlp" takes directions away, probe after probe, up to `rank` (64), until a probe does no better than the
-        most frequent class on a tenth of `train` (Ravfogel et al. 2020, section 4). `Eraser.change` makes a change of it for
-        all other calls, and `Eraser.random_change` one of a random subspace, drawn by `seed`, to compare with (amnesic
-        probing, Elazar et al. 2021).
-        Probes before and after are linear, trained to the minimum, and scored on `test`, a fifth of `train` unless given.
-        `labels` name the classes, at most 257, those of the texts unless given. `pooling` makes one vector of a word's pieces:
-        "mean", "first" or "last". `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to
-        its disk beyond that.
+        theorem 4.3); "inlp" takes directions away, probe after probe, until a probe does no better than the most frequent class
+        on a tenth of `train` (Ravfogel et al. 2020, section 4). `Eraser.change` makes a change of it for all other calls, and
+        `Eraser.random_change` one of a random subspace to compare with (amnesic probing, Elazar et al. 2021). Probes before and
+        after are linear, trained to the minimum, and scored on `test`.
 
-        All texts go in one call: 100,000 of them with 1,000,000 labels at most, and no more bytes than the server takes (16
-        MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            labels: Names of the classes, 2 to 257; None means those of the texts.
         """

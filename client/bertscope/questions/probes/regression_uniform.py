@@ -41,6 +41,5 @@ class RegressionProbeCalls(Protocol):
         """Trains a probe that predicts a number of each word or span, on the states of each layer, on the server, and the same
         on a control task: least squares on standardised states and numbers.
 
-        `l2` is alpha of scikit-learn's Ridge (1); with `ending="minimum"` the probes are Ridge's, otherwise `dev`, a tenth of
-        `train` unless given, ends training. The other arguments and limits are those of `train_probe`.
+        With `ending="minimum"` the probes are scikit-learn's Ridge. The other limits are those of `train_probe`.
         """

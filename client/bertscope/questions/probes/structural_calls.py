@@ -51,15 +51,34 @@ class AsyncStructuralProbeCalls(AsyncConnection):
     ) -> StructuralProbeResult:
         """Trains a structural probe on the states of each layer, on the server (Hewitt and Manning 2019).
 
-        A probe is a linear map to `rank` dimensions (64, or the length of a state) under which squared distances between words
-        are those in the sentence's tree, or with `quantity` "depth" squared norms are the words' depths. `dev` decides when
-        training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it. `pooling` makes one vector
-        of a word's pieces: "mean", "first" or "last". `max_epochs` (40) and `patience` (4) end training.
-        `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `truncate` cuts long texts;
-        `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        A probe is a linear map B to `rank` dimensions under which squared distances between words are those in the sentence's
+        tree, or with `quantity` "depth" squared norms are the words' depths. Scores are of `test`, or of `dev` without it.
 
-        All texts go in one call: 100,000 of them with 1,000,000 words at most, 512 in a text, and no more bytes than the server
-        takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB) and 512 words in a text. Ctrl-C ends it.
+
+        Arguments:
+            train: Texts to train on; all three parts together have at most 100,000 texts and 1,000,000 words.
+            quantity: The quantity: "distance" or "depth".
+            dev: Texts that decide when training ends; empty splits a tenth of the training texts off, chosen by `seed`.
+            test: Texts to test on; empty tests on none.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Layers to probe: 0, the embeddings, to layers of the model, none twice; None means all.
+            rank: Rows of B, 1 to the length of a state; None means 64, or the length of a state if that is less.
+            pooling: How a word's pieces become one vector: "mean", "first" or "last".
+            max_epochs: Most passes over the training texts, 1 to 1,000; None means 40.
+            patience: Training of a probe ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; None
+                means 4.
+            seeds: Number of probes of each layer that differ in their seed, 1 to 10.
+            seed: Seed of the first: it draws the initial B, the control's projection, the order of texts, and the dev texts.
+            truncate: True: cut texts that are longer than the model reads; words that are cut away are left out and counted.
+                False: such a text is an error.
+            memory_bytes: Most memory that the call takes for states and probes, bytes, 1 to the server's limit; None means that
+                limit. States beyond it are kept in a file.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            timeout: Seconds for the call; None means no limit.
         """
         request = with_trees(
             request_of(

@@ -40,13 +40,8 @@ class StructuralProbeCalls(Protocol):
     ) -> StructuralProbeResult:
         """Trains a structural probe on the states of each layer, on the server (Hewitt and Manning 2019).
 
-        A probe is a linear map to `rank` dimensions (64, or the length of a state) under which squared distances between words
-        are those in the sentence's tree, or with `quantity` "depth" squared norms are the words' depths. `dev` decides when
-        training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it. `pooling` makes one vector
-        of a word's pieces: "mean", "first" or "last". `max_epochs` (40) and `patience` (4) end training.
-        `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `truncate` cuts long texts;
-        `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        A probe is a linear map B to `rank` dimensions under which squared distances between words are those in the sentence's
+        tree, or with `quantity` "depth" squared norms are the words' depths. Scores are of `test`, or of `dev` without it.
 
-        All texts go in one call: 100,000 of them with 1,000,000 words at most, 512 in a text, and no more bytes than the server
-        takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB) and 512 words in a text. Ctrl-C ends it.
         """

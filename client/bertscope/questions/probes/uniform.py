@@ -38,15 +38,12 @@ class ProbeCalls(Protocol):
     ) -> ProbeResult:
         """Trains a probe on the states of each layer, on the server, and the same on a control task.
 
-        `dev` decides when training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it.
-        `labels` name the classes, those of the texts unless given. `pooling` makes one vector of a word's pieces: "mean",
-        "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1). Training ends after `max_epochs` (40), or
-        when no probe has got better on `dev` for `patience` (4) of them; with `ending="minimum"` at the minimum of what it
-        minimises, that of scikit-learn's, or after `max_epochs` (800). `hidden_units` is the size of a hidden layer, 0 for
-        linear probes. `mix` also trains probes on weighted means of layers (Tenney, Das and Pavlick 2019).
-        `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `weights` are sent if asked for.
-        `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        Scores are of `test`, or of `dev` without it. Training ends after `max_epochs`, or when no probe has got better on `dev`
+        for `patience` of them; with `ending="minimum"` at the minimum of what it minimises, that of scikit-learn's
+        LogisticRegression.
 
-        All texts go in one call: 100,000 of them with 1,000,000 labels at most, and no more bytes than the server takes (16
-        MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            labels: Names of the classes, 2 to 1,000; None means those of the texts.
         """

@@ -34,14 +34,11 @@ class CodesCalls(Protocol):
         """Trains sparse codes of a layer's states on the server: a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda
         2024; Gao et al. 2024). `SparseCodes.change` and `SparseCodes.reconstruct` make changes of them for all other calls.
 
-        Texts need no labels: training minimises the squared error over all pieces but special tokens, of which `mask_rate`
-        (0.15) are masked by chance. `dev`, a tenth of `texts` unless given, is what scores are of: the variance explained, and
-        the masked-LM loss with the codes' sum in place of the state. `layer` is 0, the embeddings, to the model's layers;
-        `codes` are four times the length of a state, and `active` (32) of them are active at a piece on average.
-        `learning_rate` (0.003) and `epochs` (10) are training's; `seed` draws the first directions, masks, the order of pieces
-        and the dev texts. `truncate` cuts long texts. `memory_bytes` bounds the server's memory for states, which go to its
-        disk beyond that.
+        Training minimises the squared error over all pieces but special tokens. Scores are of `dev`: the variance explained,
+        and the masked-LM loss with the codes' sum in place of the state.
 
-        All texts go in one call: at most 100,000 texts with 1,000,000 pieces, and no more bytes than the server takes
-        (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            texts: Texts or pairs to train on, which need no labels: at most 100,000 with 1,000,000 pieces.
         """

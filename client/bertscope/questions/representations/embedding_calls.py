@@ -36,14 +36,25 @@ class AsyncEmbeddingCalls(AsyncManyTexts):
     ) -> AsyncGenerator[EmbeddedText, None]:
         """Makes one vector of each text or pair: the states of its tokens in the last layer, joined.
 
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        `pooling` is "declared", what the model's folder declares for sentence-transformers (its prompt and its most tokens of a
-        text as well), unless it declares nothing: "mean" then. Others are "first", "last" and "max". `normalize` divides
-        vectors by their length; unset, as the folder declares with "declared", else not. `vectors` of the result is [texts,
-        size].
-        Raises Unimplemented for a model that shows no hidden states, or declares a pooling that can't be used.
+        `pooling` is "first", "last", "mean", "max", or "declared": what the model's folder declares for sentence-transformers,
+        with its prompt and its most tokens of a text. `vectors` of the result is [texts, size]. Raises Unimplemented for a
+        model that shows no hidden states, or declares a pooling that can't be used.
 
-        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        Arguments:
+            inputs: A text, a tuple of two for a pair, or any number of either, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            pooling: How the states of a text's tokens in the last layer become one vector. None means "declared" for a model
+                whose folder declares a pooling, else "mean".
+            normalize: True: vectors are divided by their length, so that the product of two is their cosine. None means what
+                the folder declares with "declared", else False.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, or than its folder declares, and say so. False: such
+                a text is an error.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             representation_states_pb2.EmbedTextsRequest,

@@ -30,11 +30,14 @@ class LogitCalls(Protocol):
     ) -> LogitAttribution:
         """Attributes the difference of two answers' logits at a mask to heads, feed-forward blocks, biases and the embeddings.
 
-        `answers` is a tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
-        vocabulary. Texts have one mask, or `mask` is the number of theirs, from 0. The terms sum to the difference: layer
-        normalisations are frozen at the statistics that they had, and the masked-LM head's activation at its factor. A term is
-        what a part adds at the mask itself. With `ablate`, also how much the difference falls when each head is zeroed; that
-        runs a text once for each head.
+        The terms sum to the difference: layer normalisations are frozen at the statistics that they had, and the masked-LM
+        head's activation at its factor. A term is what a part adds at the mask itself. One answer for each text, in order.
 
-        One answer for each text, in order; `timeout` and `on_rejected` are as in `read_layers`.
+        Arguments:
+            texts: Any number of texts or pairs, each with a mask.
+            answers: A tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
+                vocabulary.
+            mask: The number of the mask in each text, from 0; None means the only one.
+            ablate: True: also measure how much the difference falls when each head is zeroed, which runs a text once for each
+                head.
         """

@@ -33,12 +33,10 @@ class TunedLensCalls(Protocol):
         """Trains a tuned lens on the server (Belrose et al. 2023): an affine map for each layer. With it the masked-LM head
         predicts from the layer's states what it predicts from the last. The result goes to `read_layers` as `lens`.
 
-        Texts need no labels: training minimises KL(last || this) over all pieces but special tokens, of which `mask_rate`
-        (0.15) are masked by chance. `dev` decides when training ends, and fits are measured on it; it is a tenth of `texts`
-        unless given. `layers` are all but the last unless given. `learning_rate` (0.001), `max_epochs` (20) and `patience`
-        (4) are training's; `seed` draws masks, the order of pieces and the dev texts. `truncate` cuts long texts.
-        `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+        Training minimises KL(last || this) over all pieces but special tokens.
 
-        All texts go in one call: at most 100,000 texts with 1,000,000 pieces, and no more bytes than the server takes
-        (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        All texts go in one call, of no more bytes than the server takes (16 MiB). Ctrl-C ends it.
+
+        Arguments:
+            texts: Texts or pairs to train on, which need no labels: at most 100,000 with 1,000,000 pieces.
         """

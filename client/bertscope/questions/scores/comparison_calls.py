@@ -36,14 +36,26 @@ class AsyncComparisonCalls(AsyncManyTexts):
     ) -> AsyncGenerator[ComparedSet, None]:
         """Compares texts by their scores: how often the right text of a set scores highest, by group.
 
-        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
-        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
-        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
+        The right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`.
 
-        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
-        sets ("sets[70000]") and `timeout` are as in `score_texts`.
+        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls and rejected
+        sets ("sets[70000]") are as in `score_texts`.
 
         The calls begin when the first set is requested. Closing the generator cancels running ones.
+
+        Arguments:
+            sets: A minimal pair (good, bad), or a `TextSet`; or any number of them, also from a generator or from `read_sets`.
+            model: The model's name or a `Model`; None means the server's default model.
+            scoring: The pieces that are masked beside the one that is scored: "original", "within_word" or "whole_word".
+            critical_region: True: only the words in which a set's texts differ are scored, given the rest.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an
+                error.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
         """
         request = request_of(
             cloze_scores_pb2.CompareTextsRequest,

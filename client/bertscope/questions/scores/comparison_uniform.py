@@ -20,12 +20,14 @@ class ComparisonCalls(Protocol):
     ) -> ComparedSet:
         """Compares texts by their scores: how often the right text of a set scores highest, by group.
 
-        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
-        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
-        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
+        The right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`.
 
-        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
-        sets ("sets[70000]") and `timeout` are as in `score_texts`.
+        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls and rejected
+        sets ("sets[70000]") are as in `score_texts`.
 
         The calls begin when the first set is requested. Closing the generator cancels running ones.
+
+        Arguments:
+            sets: A minimal pair (good, bad), or a `TextSet`; or any number of them, also from a generator or from `read_sets`.
+            critical_region: True: only the words in which a set's texts differ are scored, given the rest.
         """
