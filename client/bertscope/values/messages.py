@@ -42,22 +42,27 @@ class Asked(NamedTuple, Generic[Item]):
     """The index of each, as it is read, among the caller's texts, of which some are left out; None if all are asked about."""
 
 
-def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:
+def prefix_of(enum: Any) -> str:
+    """Returns what the names of an enum's values begin with."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
+
+
+def values(choice: Any, enum: Any) -> dict[str, Any]:
     """Returns the contract's values of the names that an argument chooses from: {"torch": RUNTIME_TORCH, ...}."""
-    return {name: enum.Value(prefix + name.upper()) for name in get_args(choice)}
+    return {name: enum.Value(prefix_of(enum.DESCRIPTOR) + name.upper()) for name in get_args(choice)}
 
 
-DATA_TYPES = values(DataType, common_pb2.DataType, "DATA_TYPE_")
-SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOOD_")
-QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity, "ATTENTION_QUANTITY_")
+DATA_TYPES = values(DataType, common_pb2.DataType)
+SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood)
+QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity)
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "tf32": common_pb2.PRECISION_TENSORFLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
 }
-RUNTIMES = values(Runtime, common_pb2.Runtime, "RUNTIME_")
-MODES = values(Mode, common_pb2.HeadIntervention.Mode, "MODE_")
+RUNTIMES = values(Runtime, common_pb2.Runtime)
+MODES = values(Mode, common_pb2.HeadIntervention.Mode)
 PRECISION_NAMES = {message: name for name, message in PRECISIONS.items()}
 """Names of precisions, which are shorter than in the contract."""
 
@@ -73,7 +78,8 @@ def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
 def read(kind: type[Result], message: Message, **converted: Any) -> Result:
     """Returns a result whose fields have the values of the message's fields of the same names, except for `converted` ones.
 
-    A repeated field becomes a tuple, a provenance is read; an optional field that is not set becomes None.
+    A repeated field becomes a tuple, a value of an enum its name, a provenance is read; an optional field that is not set
+    becomes None.
     """
     names = (field.name for field in dataclasses.fields(kind) if field.name not in converted)
     return kind(**{name: _value(message, name) for name in names}, **converted)
@@ -85,13 +91,15 @@ def _value(message: Message, name: str) -> Any:
         return provenance(value)
     if not isinstance(value, (str, float, int)):
         return tuple(value)
-    return None if message.DESCRIPTOR.fields_by_name[name].has_presence and not message.HasField(name) else value
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.has_presence and not message.HasField(name):
+        return None
+    return value if field.enum_type is None else _name(field.enum_type, int(value))
 
 
 def enum_value(field: str, name: str | None, choice: Any, enum: Any) -> Any:
     """Returns the contract's value of a name that an argument chooses; 0, which is no name's, for None."""
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper() + "_"
-    return 0 if name is None else validation.choice(field, name, values(choice, enum, prefix))
+    return 0 if name is None else validation.choice(field, name, values(choice, enum))
 
 
 def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:
@@ -151,7 +159,7 @@ def _provenance(serialized: bytes) -> Provenance:
         device=message.device,
         precision=precision(message.precision),
         library_versions=dict(message.library_versions),
-        numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+        numbering=enum_name(common_pb2.Numbering, message.numbering),
         site_norms=tuple(message.site_norms),
     )
 
@@ -172,12 +180,12 @@ def token(message: common_pb2.Token) -> Token:
 
 def precision(number: common_pb2.Precision.ValueType) -> str:
     """Returns "fp32" or the like; empty if the server does not say, as for a model that still loads."""
-    return PRECISION_NAMES.get(number) or enum_name(common_pb2.Precision, number, "PRECISION_") if number else ""
+    return PRECISION_NAMES.get(number) or enum_name(common_pb2.Precision, number) if number else ""
 
 
 def runtime(number: int) -> str:
     """Returns "torch" or "onnx"; empty if the server does not say, as for a model that still loads."""
-    return enum_name(common_pb2.Runtime, number, "RUNTIME_") if number else ""
+    return enum_name(common_pb2.Runtime, number) if number else ""
 
 
 def heads_by_layer(messages: Iterable[common_pb2.LayerHeads]) -> dict[int, tuple[int, ...]]:
@@ -185,12 +193,14 @@ def heads_by_layer(messages: Iterable[common_pb2.LayerHeads]) -> dict[int, tuple
     return {message.layer: tuple(message.heads) for message in messages}
 
 
-def enum_name(enum: Any, number: int, prefix: str) -> str:
+def enum_name(enum: Any, number: int) -> str:
     """Returns "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
-    try:
-        return str(enum.Name(number)).removeprefix(prefix).lower()
-    except ValueError:
-        return str(number)
+    return _name(enum.DESCRIPTOR, number)
+
+
+def _name(enum: Any, number: int) -> str:
+    found = enum.values_by_number.get(number)
+    return found.name.removeprefix(prefix_of(enum)).lower() if found else str(number)
 
 
 def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:

@@ -20,7 +20,7 @@ Positions = PositionKind | SupportsIndex | Iterable[SupportsIndex] | Iterable[Pl
 Found = PositionKind | tuple[int, ...] | tuple[Span, ...]
 """Positions that were checked."""
 
-KINDS = values(PositionKind, site_pb2.Positions.Kind, "KIND_")
+KINDS = values(PositionKind, site_pb2.Positions.Kind)
 
 
 def checked_positions(field: str, given: object) -> Found:

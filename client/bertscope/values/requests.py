@@ -6,7 +6,6 @@ naming the argument, for a value that can't be encoded; limits are left to the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ from google.protobuf.message import Message
 
 from bertscope.values import validation
 from bertscope.values.all_interventions import intervention_fields
-from bertscope.values.messages import PRECISIONS
+from bertscope.values.messages import PRECISIONS, prefix_of
 from bertscope.values.models import model_name
 
 Request = TypeVar("Request", bound=Message)
@@ -57,7 +56,7 @@ def names_of_values(enum: Any) -> dict[str, int]:
     """Returns the values of an enum by their names in Python: {"within_word": 1}, without the one that is unspecified."""
     if enum.name == "Precision":
         return {name: int(value) for name, value in PRECISIONS.items()}
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
+    prefix = prefix_of(enum)
     return {value.name.removeprefix(prefix).lower(): value.number for value in enum.values if value.number}
 
 

@@ -39,8 +39,12 @@ def config(retries: bertscope.Retries | int) -> Any:
 
 
 def test_retries_become_grpcs_policy(stored) -> None:
+    given, _ = config(bertscope.Retries(attempts=2, first_seconds=0.25, most_seconds=1.5))
+    methods = {one["method"] for one in given["methodConfig"][0].pop("name")}
+    assert {"FillMask", "TrainProbe"} <= methods
+    assert "LoadModel" not in methods
     stored(
-        given=config(bertscope.Retries(attempts=2, first_seconds=0.25, most_seconds=1.5)),
+        given=given,
         a_number=config(3)[0]["methodConfig"][0]["retryPolicy"],
         none=config(0),
         refused=[

@@ -28,7 +28,7 @@ class SweepAssembler:
     def __init__(self, request: ablation_pb2.SweepHeadsRequest, earlier: SweepTable | None = None) -> None:
         """`earlier` holds the effects that the request leaves out, because they are measured already."""
         self._request = request
-        self._mode = wire.enum_name(common_pb2.HeadIntervention.Mode, request.mode, "MODE_")
+        self._mode = wire.enum_name(common_pb2.HeadIntervention.Mode, request.mode)
         self._scope = resumption.scope_of(request)
         self._greedy = request.HasField("greedy")
         self._earlier = earlier
@@ -191,18 +191,18 @@ def _metric_effect(message: ablation_pb2.MetricEffect) -> MetricEffect:
 
 def interval_method(number: int) -> str | None:
     """Returns the method of an interval; None without one."""
-    return _name(ablation_pb2.IntervalMethod, number, "INTERVAL_METHOD_")
+    return _name(ablation_pb2.IntervalMethod, number)
 
 
 def no_interval(number: int) -> str | None:
     """Returns why there is no interval; None with one."""
-    return _name(ablation_pb2.NoInterval, number, "NO_INTERVAL_")
+    return _name(ablation_pb2.NoInterval, number)
 
 
-def _name(kind: Any, number: int, prefix: str) -> str | None:
+def _name(kind: Any, number: int) -> str | None:
     """Returns the name of an optional value."""
-    return wire.enum_name(kind, number, prefix) if number else None
+    return wire.enum_name(kind, number) if number else None
 
 
 def _metric(number: int) -> str:
-    return wire.enum_name(ablation_pb2.Metric, number, "METRIC_")
+    return wire.enum_name(ablation_pb2.Metric, number)

@@ -25,8 +25,8 @@ SCOPES = {"heads": "every_head", "layers": "every_layer"}
 """Names of scopes in the contract."""
 Labelled = TypeVar("Labelled", ablation_pb2.LabelledText, distillation_pb2.DistillationText)
 
-METRICS = values(Metric, ablation_pb2.Metric, "METRIC_")
-ORDERS = values(Order, ablation_pb2.Greedy.Order, "ORDER_")
+METRICS = values(Metric, ablation_pb2.Metric)
+ORDERS = values(Order, ablation_pb2.Greedy.Order)
 
 
 def objective_message(objective: Objective) -> ablation_pb2.Objective:

@@ -47,7 +47,7 @@ def asked(request: ablation_pb2.SweepHeadsRequest) -> dict[str, Any]:
         "objective": kind,
         "items": f"{len(items)}, {json_digest(items)}",
         "options of the objective": {**options, "truncate": request.objective.truncate},
-        "mode": enum_name(common_pb2.HeadIntervention.Mode, request.mode, "MODE_"),
+        "mode": enum_name(common_pb2.HeadIntervention.Mode, request.mode),
         "factor": request.scale if request.HasField("scale") else None,
         "scope": scope_of(request),
         "sets": f"{len(request.sets)}, {json_digest(list(map(_plain, request.sets)))}" if request.sets else None,

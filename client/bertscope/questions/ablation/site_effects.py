@@ -131,8 +131,8 @@ def read_effect(message: ablation_sites_pb2.SiteEffect) -> SiteEffect:
     return read(
         SiteEffect,
         message,
-        site=SITE_NAMES.get(message.site) or enum_name(site_pb2.Site, message.site, "SITE_"),
-        receiver=_receiver(message.receiver) if message.HasField("receiver") else None,
+        site=SITE_NAMES.get(message.site) or enum_name(site_pb2.Site, message.site),
+        receiver=read(PathReceiver, message.receiver) if message.HasField("receiver") else None,
     )
 
 
@@ -144,7 +144,3 @@ def added_effects(parts: Iterable[Iterable[SiteEffect]]) -> tuple[SiteEffect, ..
         sums: dict[str, Any] = {} if before is None else {name: getattr(before, name) + getattr(effect, name) for name in SUMS}
         found[effect.place] = effect if before is None else dataclasses.replace(before, **sums)
     return tuple(found.values())
-
-
-def _receiver(message: ablation_sites_pb2.PathReceiver) -> PathReceiver:
-    return read(PathReceiver, message, part=enum_name(ablation_sites_pb2.PathReceiver.Part, message.part, "PART_"))

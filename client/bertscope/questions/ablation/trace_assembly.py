@@ -77,8 +77,8 @@ class TraceAssembler:
             tokens = {name: tuple(map(wire.token, getattr(values, name))) for name in ("tokens", "corrupted_tokens")}
             text, said = wire.text_of(pair.message.clean), described(pair.target, values.label)
             pairs.append(wire.read(PairValues, values, text=text, target=said, **tokens))
-        scope = wire.enum_name(ablation_sites_pb2.PositionScope, message.positions, "POSITION_SCOPE_")
-        direction = wire.enum_name(ablation_sites_pb2.PatchDirection, message.direction, "PATCH_DIRECTION_")
+        scope = wire.enum_name(ablation_sites_pb2.PositionScope, message.positions)
+        direction = wire.enum_name(ablation_sites_pb2.PatchDirection, message.direction)
         return SiteSweepStart(
             total=message.total,
             pairs=tuple(pairs),

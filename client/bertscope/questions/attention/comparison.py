@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.attention.description import STATISTIC, STATISTICS
+from bertscope.questions.attention.description import STATISTICS
 from bertscope.questions.attention.sums import HeadSums, PerHead, head_columns, head_sums, mean_columns, mean_document
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.values.display import ShownAsTable, counted
@@ -113,7 +113,7 @@ def read_comparison(message: statistics_pb2.CompareAttentionResponse) -> Attenti
     shape = message.layers, message.heads
     differences = {}
     for each in message.differences:
-        name = enum_name(statistics_pb2.AttentionStatistic, each.statistic, STATISTIC)
+        name = enum_name(statistics_pb2.AttentionStatistic, each.statistic)
         differences[name] = head_sums(each.sums, shape, name)
     if len(differences) != len(message.differences):
         raise InvalidReply("the server sent a statistic twice")

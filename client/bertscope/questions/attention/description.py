@@ -193,11 +193,11 @@ def read_description(
     shape = len(layers), heads
     statistics = {}
     for each in message.statistics:
-        name = enum_name(statistics_pb2.AttentionStatistic, each.statistic, STATISTIC)
+        name = enum_name(statistics_pb2.AttentionStatistic, each.statistic)
         statistics[name] = head_sums(each.sums, shape, name)
     patterns = {}
     for pattern in message.patterns:
-        name = enum_name(statistics_pb2.AttentionPattern, pattern.pattern, PATTERN)
+        name = enum_name(statistics_pb2.AttentionPattern, pattern.pattern)
         texts = counts(pattern.texts, shape, f"the pattern {name}")
         patterns[name] = PatternSums(texts, head_sums(pattern.scores, shape, f"the pattern {name}"))
     if not patterns or len(patterns) != len(message.patterns) or len(statistics) != len(message.statistics):

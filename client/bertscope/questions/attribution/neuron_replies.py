@@ -75,7 +75,7 @@ def _read(
         site=name,
         units=tuple(read(AttributedUnit, one) for one in message.site_units),
         layers=layers,
-        method=enum_name(attribution_pb2.AttributionMethod, response.method, "ATTRIBUTION_METHOD_"),
+        method=enum_name(attribution_pb2.AttributionMethod, response.method),
         error=message.completeness_error,
         provenance=provenance(response.provenance),
     )

@@ -32,8 +32,8 @@ def read_sections(
     """Returns the answers of a reply, each with its section. Raises InvalidReply for a reply that breaks the contract."""
     if len(response.results) != len(sections):
         raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
-    method: Any = _name(attribution_pb2.AttributionMethod, "ATTRIBUTION_METHOD_", request.method, response.method)
-    absent: Any = _name(attribution_pb2.AbsentText, "ABSENT_TEXT_", request.absent, response.absent)
+    method: Any = _name(attribution_pb2.AttributionMethod, request.method, response.method)
+    absent: Any = _name(attribution_pb2.AbsentText, request.absent, response.absent)
     shared = {"method": method, "absent": absent, "provenance": provenance(response.provenance)}
     return [
         SectionAttribution(section, _attribution(request, section, message, shared))
@@ -55,10 +55,10 @@ class Assembly(SectionAssembly[SectionAttribution, WordAttribution]):
             raise InvalidReply(f"the server's answers about parts of a text do not go together: {error}") from error
 
 
-def _name(enum: Any, prefix: str, asked: int, sent: int) -> str:
-    name = enum_name(enum, sent, prefix)
+def _name(enum: Any, asked: int, sent: int) -> str:
+    name = enum_name(enum, sent)
     if not sent or (asked and sent != asked):
-        raise InvalidReply(f"the server sent {name} and not {enum_name(enum, asked, prefix)}; it may be older than this client")
+        raise InvalidReply(f"the server sent {name} and not {enum_name(enum, asked)}; it may be older than this client")
     return name
 
 

@@ -21,7 +21,7 @@ from bertscope.questions.benchmark.reports import (
     VectorAgreement,
 )
 from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-from bertscope.v1 import ablation_pb2, benchmark_pb2
+from bertscope.v1 import benchmark_pb2
 from bertscope.values import messages as wire
 from bertscope.values.messages import applied_steps
 
@@ -109,8 +109,7 @@ def _speed(message: benchmark_pb2.Speed) -> Speed:
 
 
 def _score(message: benchmark_pb2.Score) -> Score:
-    metric = wire.enum_name(ablation_pb2.Metric, message.metric, "METRIC_")
-    return wire.read(Score, message, metric=metric, retained=_ratio(message, "retained"))
+    return wire.read(Score, message, retained=_ratio(message, "retained"))
 
 
 def _ratio(owner: benchmark_pb2.Speed | benchmark_pb2.Score, field: Any) -> Ratio | None:
@@ -120,7 +119,6 @@ def _ratio(owner: benchmark_pb2.Speed | benchmark_pb2.Score, field: Any) -> Rati
         wire.read(
             Ratio,
             message,
-            verdict=wire.enum_name(benchmark_pb2.Ratio.Verdict, message.verdict, "VERDICT_"),
             interval_method=interval_method(message.interval_method),
             no_interval=no_interval(message.no_interval),
         )

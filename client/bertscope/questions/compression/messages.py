@@ -30,7 +30,7 @@ from bertscope.values.models import Model, read_model
 
 __all__ = ["CompressionProgress"]
 
-CRITERIA = values(Criterion, compression_pb2.FeedForwardRemoval.Criterion, "CRITERION_")
+CRITERIA = values(Criterion, compression_pb2.FeedForwardRemoval.Criterion)
 
 
 @record

@@ -7,7 +7,6 @@ from typing import Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1.ablation_pb2 import Metric
-from bertscope.v1.distillation_pb2 import DistillationProgress as ProgressMessage
 from bertscope.v1.distillation_pb2 import DistillationReport, DistillModelResponse
 from bertscope.values import messages as wire
 from bertscope.values.columns import Column
@@ -145,8 +144,7 @@ class DistillationAssembler:
         """Processes one message. Returns its progress; the result, once the model is there. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(ProgressMessage.Stage, message.progress.stage, "STAGE_")
-            return wire.read(DistillationProgress, message.progress, stage=stage)
+            return wire.read(DistillationProgress, message.progress)
         if event == "report":
             self._report = message.report
         if event != "model":
@@ -163,7 +161,7 @@ def _result(report: DistillationReport, model: Model) -> DistilledModel:
         model=model,
         **{name: _scores(getattr(report, name)) for name in ("teacher", "untrained", "student")},
         **{name: wire.read(DistillationPart, getattr(report, name)) for name in ("train", "dev", "test")},
-        recoveries={wire.enum_name(Metric, one.metric, "METRIC_"): _recovery(one) for one in report.recoveries},
+        recoveries={wire.enum_name(Metric, one.metric): _recovery(one) for one in report.recoveries},
         teacher_layers=tuple(report.teacher_layers),
     )
 

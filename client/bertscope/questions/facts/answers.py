@@ -128,13 +128,13 @@ def read_facts_reply(
         raise InvalidReply(f"the server answered about {len(response.ranked_among)} of {len(names)} relations")
     sizes = {name: len(templates_of(relations[name])) for name in names}
     among = dict(zip(names, response.ranked_among, strict=True))
-    scoring = enum_name(cloze_facts_pb2.ObjectScoring, response.scoring, "OBJECT_SCORING_")
+    scoring = enum_name(cloze_facts_pb2.ObjectScoring, response.scoring)
     source = provenance(response.provenance)
     found = []
     for fact, message in zip(facts, response.results, strict=True):
         if any(answer.template >= sizes[fact.relation] for answer in message.answers):
             raise InvalidReply("the server answered about a template that the relation does not have")
-        skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped, "SKIPPED_") if message.skipped else None
+        skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped) if message.skipped else None
         answers = tuple(_answer(fact, answer) for answer in message.answers)
         among_all, left_out = among[fact.relation], response.vocabulary_left_out
         found.append(FactResult(fact, answers, skipped, message.object_in_subject, among_all, left_out, scoring, source))

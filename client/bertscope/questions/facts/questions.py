@@ -14,7 +14,7 @@ from bertscope.values.messages import Asked, values
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
 
-SCORINGS = values(ObjectScoring, cloze_facts_pb2.ObjectScoring, "OBJECT_SCORING_")
+SCORINGS = values(ObjectScoring, cloze_facts_pb2.ObjectScoring)
 
 
 @record

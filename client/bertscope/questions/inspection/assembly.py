@@ -113,6 +113,6 @@ def _view(form: inspection_pb2.InspectedMaps) -> ViewedMaps:
         cell_size=form.cell_size,
         rows=(form.row_range.start, form.row_range.end),
         columns=(form.column_range.start, form.column_range.end),
-        format=enum_name(inspection_pb2.MapFormat, form.format, "MAP_FORMAT_"),
+        format=enum_name(inspection_pb2.MapFormat, form.format),
         untouched=form.untouched,
     )

@@ -12,7 +12,7 @@ from bertscope.values.validation import HeadsByLayer
 
 __all__ = ["MapView"]
 
-FORMATS = values(MapFormat, inspection_pb2.MapFormat, "MAP_FORMAT_")
+FORMATS = values(MapFormat, inspection_pb2.MapFormat)
 
 
 @record

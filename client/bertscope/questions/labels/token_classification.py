@@ -163,7 +163,7 @@ def read_tagged_texts(
     if len(response.results) != len(inputs):
         raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
     source = provenance(response.provenance)
-    scheme = enum_name(classification_pb2.LabelScheme, response.scheme, "LABEL_SCHEME_")
+    scheme = enum_name(classification_pb2.LabelScheme, response.scheme)
     for asked, result in zip(inputs, response.results, strict=True):
         if asked.words and len(asked.words) != len(result.words):
             raise InvalidReply(f"the server answered {len(result.words)} of {len(asked.words)} words of a text")

@@ -44,7 +44,4 @@ def read_load_event(message: model_pb2.LoadModelResponse) -> LoadProgress | Mode
     """Returns the event in a message of LoadModel; None for an event that this version does not know."""
     if message.HasField("model"):
         return read_model(message.model)
-    if not message.HasField("progress"):
-        return None
-    stage = messages.enum_name(model_pb2.LoadProgress.Stage, message.progress.stage, "STAGE_")
-    return messages.read(LoadProgress, message.progress, stage=stage)
+    return messages.read(LoadProgress, message.progress) if message.HasField("progress") else None

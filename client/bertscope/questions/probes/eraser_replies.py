@@ -8,7 +8,6 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.probes.erasers import Eraser, LayerEraser, LinearEraser
 from bertscope.questions.probes.probes import ProbePart, ProbeProgress
 from bertscope.v1 import representation_eraser_pb2 as eraser_pb2
-from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import site_pb2
 from bertscope.v1.representation_eraser_pb2 import EraserReport, TrainEraserRequest, TrainEraserResponse
 from bertscope.values import messages as wire
@@ -26,8 +25,7 @@ class EraserAssembler:
         """Processes one message. Returns its progress; the result at the end. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(probes_pb2.ProbeProgress.Stage, message.progress.stage, "STAGE_")
-            return wire.read(ProbeProgress, message.progress, stage=stage)
+            return wire.read(ProbeProgress, message.progress)
         if event == "eraser":
             self._layers.append(message.eraser)
         return self._result(message.report) if event == "report" else None
@@ -40,13 +38,10 @@ class EraserAssembler:
             report,
             layers={one.layer: _layer(one, report) for one in self._layers},
             labels=self._labels,
-            method=wire.enum_name(TrainEraserRequest.Method, report.method, "METHOD_"),
             train=wire.read(ProbePart, report.train),
             dev=wire.read(ProbePart, report.dev) if report.HasField("dev") else None,
             test=wire.read(ProbePart, report.test),
             majority_label=self._labels[report.majority_label],
-            pooling=wire.enum_name(probes_pb2.TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
-            provenance=wire.provenance(report.provenance),
         )
 
 

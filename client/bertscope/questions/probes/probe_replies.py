@@ -13,7 +13,6 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
 from bertscope.questions.probes.probes import LayerProbe, ProbePart, ProbeProgress, ProbeResult
 from bertscope.questions.probes.regression import RegressionResult
-from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport, ProbeWeights, TrainProbeRequest, TrainProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values.intervals import Interval, share_interval
@@ -36,8 +35,7 @@ class Assembler(ABC, Generic[Result]):
         """Processes one message. Returns its progress; the result, once all of it is there. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(probes_pb2.ProbeProgress.Stage, message.progress.stage, "STAGE_")
-            return wire.read(ProbeProgress, message.progress, stage=stage)
+            return wire.read(ProbeProgress, message.progress)
         if event == "report":
             self._report = message.report
         elif event == "weights":
@@ -85,7 +83,7 @@ def shared_fields(report: ProbeReport, weights: Mapping[int, Any]) -> dict[str, 
         "train": wire.read(ProbePart, report.train),
         "dev": wire.read(ProbePart, report.dev),
         "test": wire.read(ProbePart, report.test) if tested else None,
-        "pooling": wire.enum_name(TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
+        "pooling": wire.enum_name(TrainProbeRequest.Pooling, report.pooling),
         "seeds": tuple(run.seed for run in report.layers[0].task),
         "provenance": wire.provenance(report.provenance),
         "weights": dict(weights),

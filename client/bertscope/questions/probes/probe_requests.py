@@ -16,7 +16,7 @@ from bertscope.values import validation
 from bertscope.values.labelled_texts import Label, ProbeText, Value, ValuedText, names_of
 from bertscope.values.spans import Span
 
-POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling, "POOLING_")
+POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling)
 Texts = ProbeText | Iterable[ProbeText]
 ValuedTexts = ValuedText | Iterable[ValuedText]
 Request = TypeVar("Request", TrainProbeRequest, TrainEraserRequest)

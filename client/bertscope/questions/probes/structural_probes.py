@@ -11,8 +11,6 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
-from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
-from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
 from bertscope.v1.representation_structural_probes_pb2 import (
     LayerStructuralProbes,
     StructuralProbeReport,
@@ -191,8 +189,7 @@ class StructuralProbeAssembler:
         """Processes one message. Returns its progress, or the result. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(ProgressMessage.Stage, message.progress.stage, "STAGE_")
-            return wire.read(StructuralProbeProgress, message.progress, stage=stage)
+            return wire.read(StructuralProbeProgress, message.progress)
         return _result(message.report) if event == "report" else None
 
 
@@ -206,16 +203,13 @@ def _result(report: StructuralProbeReport) -> StructuralProbeResult:
         StructuralProbeResult,
         report,
         layers=tuple(_layer(layer, part.total, scored) for layer in report.layers),
-        quantity=wire.enum_name(TrainStructuralProbeRequest.Quantity, report.quantity, "QUANTITY_"),
         chain_score=chain.correct / max(part.total, 1),
         chain_spearman=chain.spearman,
         scored=scored,
         train=wire.read(TreePart, report.train),
         dev=wire.read(TreePart, report.dev),
         test=wire.read(TreePart, report.test) if tested else None,
-        pooling=wire.enum_name(TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
         seeds=tuple(run.seed for run in report.layers[0].probes),
-        provenance=wire.provenance(report.provenance),
     )
 
 

@@ -8,7 +8,6 @@ from bertscope._version import __version__
 from bertscope.errors import InvalidArgument, InvalidReply
 from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
-from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
 from bertscope.values import messages as wire
 
 
@@ -23,8 +22,7 @@ class CodesAssembler:
         """Processes one message. Returns its progress; the codes, once all of them are there. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(ProgressMessage.Stage, message.progress.stage, "STAGE_")
-            return wire.read(TrainCodesProgress, message.progress, stage=stage)
+            return wire.read(TrainCodesProgress, message.progress)
         if event == "report":
             self._report = message.report
             if not self._report.codes or not self._report.hidden_size:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.representations.states import POOLING
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.values.display import data_frame, short_repr
@@ -77,7 +76,7 @@ def read_embedded_texts(inputs: Sequence[common_pb2.TextInput], response: states
     vectors, source = matrix(response.vectors), provenance(response.provenance)
     if {len(vectors), len(response.tokens), len(response.truncated_tokens)} != {len(inputs)}:
         raise InvalidReply(f"the server sent {len(vectors)} vectors of {len(inputs)} texts")
-    pooling = enum_name(states_pb2.StatePooling, response.pooling, POOLING)
+    pooling = enum_name(states_pb2.StatePooling, response.pooling)
     rows = zip(inputs, vectors, response.tokens, response.truncated_tokens, strict=True)
     return EmbeddedTexts(
         EmbeddedText(

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EntryScore", "LayerReading", "LensInput", "LensPosition", "LensText", "LensTexts"]
 
-PREFIX = "LENS_NORMALISATION_"
-NORMALISATIONS = values(LensNormalisation, lens_pb2.LensNormalisation, PREFIX)
+NORMALISATIONS = values(LensNormalisation, lens_pb2.LensNormalisation)
 
 
 @record
@@ -214,7 +213,7 @@ def read_lens_texts(inputs: Sequence[lens_pb2.LensInput], response: lens_pb2.Rea
             text=text_of_input(given),
             positions=tuple(_position(position, layers) for position in found.positions),
             layers=layers,
-            normalisation=enum_name(lens_pb2.LensNormalisation, response.normalisation, PREFIX),
+            normalisation=enum_name(lens_pb2.LensNormalisation, response.normalisation),
             tokens=found.tokens,
             truncated_tokens=found.truncated_tokens,
             provenance=source,

@@ -30,10 +30,9 @@ from bertscope.values.results import Provenance, Token
 
 __all__ = ["HiddenStates", "StatesInput"]
 
-UNIT, POOLING, QUANTITY = "STATE_UNIT_", "STATE_POOLING_", "STATE_QUANTITY_"
-UNITS = values(StateUnit, states_pb2.StateUnit, UNIT)
-QUANTITIES = values(StateQuantity, states_pb2.StateQuantity, QUANTITY)
-POOLINGS = values(StatePooling, states_pb2.StatePooling, POOLING)
+UNITS = values(StateUnit, states_pb2.StateUnit)
+QUANTITIES = values(StateQuantity, states_pb2.StateQuantity)
+POOLINGS = values(StatePooling, states_pb2.StatePooling)
 
 
 @record
@@ -115,9 +114,9 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
             layers=tuple(header.layers),
             truncated_tokens=header.truncated_tokens,
             provenance=provenance(header.provenance),
-            unit=enum_name(states_pb2.StateUnit, header.unit, UNIT),
-            pooling=enum_name(states_pb2.StatePooling, header.pooling, POOLING) if header.pooling else "",
-            quantity=enum_name(states_pb2.StateQuantity, header.quantity, QUANTITY),
+            unit=enum_name(states_pb2.StateUnit, header.unit),
+            pooling=enum_name(states_pb2.StatePooling, header.pooling) if header.pooling else "",
+            quantity=enum_name(states_pb2.StateQuantity, header.quantity),
         )
 
 

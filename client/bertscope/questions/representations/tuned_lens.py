@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from bertscope._version import __version__
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.representations.lens import NORMALISATIONS, PREFIX
+from bertscope.questions.representations.lens import NORMALISATIONS
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
-from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
 from bertscope.v1.representation_tuned_lens_pb2 import (
     TrainLensReport,
     TrainLensRequest,
@@ -196,8 +195,7 @@ class TunedLensAssembler:
         """Processes one message. Returns its progress; the lens, once all of it is there. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
-            stage = wire.enum_name(ProgressMessage.Stage, message.progress.stage, "STAGE_")
-            return wire.read(TrainLensProgress, message.progress, stage=stage)
+            return wire.read(TrainLensProgress, message.progress)
         if event == "report":
             self._report = message.report
             if not self._report.layers or not self._report.dev.pieces:
@@ -229,7 +227,7 @@ def _lens(report: TrainLensReport, data: Mapping[int, bytearray]) -> TunedLens:
     return TunedLens(
         {one.layer: np.frombuffer(data[one.layer], "<f4").astype(np.float32).reshape(size + 1, size) for one in report.layers},
         report.last_layer,
-        wire.enum_name(lens_pb2.LensNormalisation, report.normalisation, PREFIX),
+        wire.enum_name(lens_pb2.LensNormalisation, report.normalisation),
         source.model,
         source.weights_digest,
         tuple(

@@ -255,7 +255,7 @@ def read_compared_sets(asked: Sequence[AskedSet], response: scores_pb2.CompareTe
     if len(response.results) != len(asked):
         raise InvalidReply(f"the server answered {len(response.results)} of {len(asked)} sets")
     source = provenance(response.provenance)
-    scoring = enum_name(common_pb2.PseudoLogLikelihood, response.scoring, "PSEUDO_LOG_LIKELIHOOD_")
+    scoring = enum_name(common_pb2.PseudoLogLikelihood, response.scoring)
     return [_compared(one, message, scoring, source) for one, message in zip(asked, response.results, strict=True)]
 
 
@@ -270,7 +270,7 @@ def _compared(asked: AskedSet, message: scores_pb2.ComparedSet, scoring: str, so
         groups=asked.given.group_names,
         log_likelihoods=tuple(message.log_likelihoods),
         scored_pieces=tuple(message.scored_pieces),
-        outcome=enum_name(scores_pb2.ComparedSet.Outcome, message.outcome, "OUTCOME_"),
+        outcome=enum_name(scores_pb2.ComparedSet.Outcome, message.outcome),
         truncated_tokens=message.truncated_tokens,
         scoring=scoring,
         provenance=source,

@@ -34,7 +34,7 @@ def read_sections(sections: Sequence[Section], response: scores_pb2.ScoreTextsRe
     if len(response.results) != len(sections):
         raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
     source = provenance(response.provenance)
-    scoring: Any = enum_name(common_pb2.PseudoLogLikelihood, response.scoring, "PSEUDO_LOG_LIKELIHOOD_")
+    scoring: Any = enum_name(common_pb2.PseudoLogLikelihood, response.scoring)
     return [
         SectionScore(section, message, scoring, source) for section, message in zip(sections, response.results, strict=True)
     ]

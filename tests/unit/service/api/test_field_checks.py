@@ -1,11 +1,6 @@
-"""The contract's rules of fields: the service's checks keep their words, and a validator of the standard agrees with them.
+"""The contract's rules of fields: the service's checks keep their words, and a validator of the standard agrees with them."""
 
-`python -m tests.unit.service.api.test_field_checks` writes the words that are expected.
-"""
-
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +15,6 @@ from tools.protos.borders import Border, Borders
 from tools.protos.files import PROTOS, described
 
 LIMITS = RequestLimits(texts=8, text_characters=2000, candidates=20, tokens=1000)
-EXPECTED = Path(__file__).with_name("field_errors.txt")
 CONTRACT = described(PROTOS)
 RULES = rules.read(CONTRACT)
 
@@ -53,18 +47,14 @@ def test_a_request_is_refused_for_the_rule_that_it_breaks_and_for_nothing_else(n
             assert found.message.startswith(f"{found.field} ")
 
 
-def words() -> str:
-    """Returns the errors of all rules: the field's message and name, the border, the reason and the message."""
+def test_errors_keep_their_words(stored: Any) -> None:
+    """The errors of all rules: the field's message and name, the border, the reason and the message."""
     lines = set()
     for of_request in borders().values():
         for border in of_request:
             if found := refusal(border.request):
                 lines.add(f"{border.rule}: {found.reason}: {found.message.removeprefix(found.field)}")
-    return "\n".join(sorted(lines)) + "\n"
-
-
-def test_errors_keep_their_words() -> None:
-    assert words() == EXPECTED.read_text(encoding="utf-8")
+    stored(errors="\n".join(sorted(lines)))
 
 
 def violations(request: Any) -> list[str]:
@@ -90,7 +80,3 @@ def test_a_standard_validator_names_the_same_fields(name: str) -> None:
             assert found == [], border.name
         else:
             assert any(own.field.startswith(field) for field in found), (border.name, own.field, found)
-
-
-if __name__ == "__main__":
-    sys.exit(EXPECTED.write_text(words(), encoding="utf-8") == 0)
