@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from inspect import signature
+from inspect import cleandoc, signature
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from bertscope.errors import BertscopeError, Cancelled, InvalidReply
@@ -51,7 +51,8 @@ def whole(
 def _described(asked: Method, method: Callable[..., Any], name: str, kind: str) -> Method:
     """Returns a method with the signature and the docstring of the streaming one whose whole, of this kind, it gives."""
     once = f"All answers come at once, as {kind}; `{method.__name__}` gives them one by one, as they come."
-    asked.__module__, asked.__doc__ = method.__module__, f"{(method.__doc__ or '').rstrip()}\n\n        {once}"
+    prose, heading, listed = cleandoc(method.__doc__ or "").partition("\n\nArguments:\n")
+    asked.__module__, asked.__doc__ = method.__module__, f"{prose}\n\n{once}{heading}{listed}"
     asked.__name__, asked.__qualname__ = name, f"{method.__qualname__.rpartition('.')[0]}.{name}"
     setattr(asked, "__signature__", signature(method).replace(return_annotation=kind))  # noqa: B010  # types know none
     return asked

@@ -94,3 +94,14 @@ def command_lines(command: Any, path: str = "bertscope") -> Iterator[str]:
 
 def test_the_public_surface_is_the_stored_one(stored):
     stored(python="\n".join(python_lines()), commands="\n".join(command_lines(typer.main.get_command(app))))
+
+
+def test_a_list_of_arguments_has_all_of_them_and_ends_the_docstring():
+    listed = 0
+    for method in members(bertscope.Client).values():
+        _, heading, arguments = (inspect.getdoc(method) or "").partition("\n\nArguments:\n")
+        if heading:
+            names = [line.partition(":")[0].strip() for line in arguments.splitlines() if not line.startswith(" " * 8)]
+            assert names == list(inspect.signature(method).parameters)[1:]
+            listed += 1
+    assert listed > 20
