@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bertscope.rpc import pacing
 from bertscope.v1 import common_pb2
+from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.both_clients import asked, asked_async
 
@@ -101,6 +102,19 @@ def test_a_file_of_pairs_with_groups(command, server, tmp_path, small, stored):
     stored(requests=server.requests)
     with (tmp_path / "found.csv").open(newline="") as file:
         assert {row["count"] for row in csv.DictReader(file)} == {"3"}
+
+
+def test_a_refused_pair_is_named_by_its_line(command, server, abort, tmp_path):
+    (tmp_path / "pairs.tsv").write_text(f"good\tcorrupted\tanswer\n{CLEAN[0]}\t{CORRUPTED[0]}\tare\n")
+    description = "pairs[0].corrupted has 5 tokens and the clean text 4"
+    violation = error_details_pb2.BadRequest.FieldViolation(field="pairs[0].corrupted", description=description)
+    bad_request = error_details_pb2.BadRequest(field_violations=[violation])
+    server.fail = abort(code_pb2.INVALID_ARGUMENT, description, bad_request)
+    said = "corrupted has 5 tokens and the clean text 4\n"
+    assert command("trace", "--pairs", "pairs.tsv", "--columns", "clean=good")[2] == f"bertscope: pairs.tsv, line 2: {said}"
+    assert command("trace", CLEAN[0], CORRUPTED[0], "--answers", "are,is")[2] == f"bertscope: the pair: {said}"
+    _, _, err = command("trace", "--pairs", "pairs.tsv")
+    assert "has no column 'clean'; it has 'good', 'corrupted', 'answer' (--columns maps names)" in err
 
 
 def test_the_command_goes_on(command, server, tmp_path, small):

@@ -23,6 +23,7 @@ from bertscope_workbench.command.options.interventions import InterventionOption
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.targets import KINDS, TargetOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep_files
@@ -58,6 +59,9 @@ def trace(
     ] = None,
     pairs: Annotated[
         Path | None, option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...')
+    ] = None,
+    columns: Annotated[
+        str | None, option("--columns NAME=COLUMN,...", "What the file calls them: clean=sentence1.", needs="pairs")
     ] = None,
     limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1, needs="pairs")] = None,
     site: Annotated[
@@ -100,12 +104,18 @@ def trace(
             raise UsageError("--answers takes one word, or two: are,is")
         target = replace(target, answer=first, other=rest[0] if rest else None)
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
-    asked = _asked(texts or [], pairs, limit, noise, masked, seed, target)
+    if pairs is None:
+        source = Source([_pair(texts or [], noise, masked, seed, target)], ["the pair"])
+    else:
+        named = specifications.columns("--columns", columns)
+        source = source_of(pairs, lambda: read_items(pairs, TRACED, named, limit))
+    asked = source.items
     earlier = None if resume is None else sweep_files.read_partial(resume, Trace)
     kept: KeptFile[Trace] = KeptFile(sweep_files.kept_path(output), lambda table, path: table.save(path))
     groups = None if all(each.groups is None for each in asked) else [each.groups or {} for each in asked]
     with (
         sweep_files.resumption_named(),
+        source.named(),
         server.connect(call.timeout) as client,
         client.sweep_sites(
             [each.clean for each in asked],
@@ -133,19 +143,11 @@ def trace(
     sweep_files.finish(found, show, save, drawn, output, kept, stopped, json=call.json)
 
 
-def _asked(
-    texts: list[str],
-    pairs: Path | None,
-    limit: int | None,
-    noise: list[str] | None,
-    masked: list[str] | None,
-    seed: int,
-    target: TargetOptions,
-) -> list[TracedPair]:
-    """Returns the pairs of the file, or the one of the command line."""
+def _pair(
+    texts: list[str], noise: list[str] | None, masked: list[str] | None, seed: int, target: TargetOptions
+) -> TracedPair:
+    """Returns the pair of the command line."""
     given: dict[str, Any] = {"--noise": noise, "--masked": masked}
-    if pairs is not None:
-        return output_files.read_file(pairs, lambda path: [*read_items(path, TRACED, limit=limit)])
     if not target.given:
         raise UsageError("name the score: --answers A,B, --answer, --label, --top-label, --word-label, --value, ...")
     corruptions = [name for name, value in given.items() if value] + ["CORRUPTED"] * (len(texts) == 2)
@@ -154,4 +156,4 @@ def _asked(
     clean = texts[0]
     spans = [place_of("CLEAN", clean, word) for word in noise or masked or []]
     corrupted = texts[1] if len(texts) == 2 else NoisyWords(spans, seed=seed) if noise else MaskedWords(spans)
-    return [TracedPair(clean, corrupted, None, {})]
+    return TracedPair(clean, corrupted, None, {})

@@ -20,8 +20,8 @@ from bertscope_workbench.readers.items.naming import candidate_name
 
 T = TypeVar("T")
 
-TEXT_BEGIN = re.compile(r"^(?:texts|inputs|sets)\[\d+\](?:\.text(?=\.input))?(?:\.input)?(?:\.text(?!\w))?[.:]? *")
-TEXT = re.compile(r"(?:texts|inputs|sets)\[(\d+)\]")
+TEXT_BEGIN = re.compile(r"^(?:texts|inputs|sets|pairs)\[\d+\](?:\.text(?=\.input))?(?:\.input)?(?:\.text(?!\w))?[.:]? *")
+TEXT = re.compile(r"(?:texts|inputs|sets|pairs)\[(\d+)\]")
 CANDIDATE_BEGIN = re.compile(r"^text_candidates\[\d+\]\.words\[(\d+)\]")
 MARK = re.compile(r"^spans(\[\d+\])(?:\.span)?")
 MAX_REPORTED = 10
