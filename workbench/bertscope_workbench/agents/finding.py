@@ -47,7 +47,7 @@ def search(query: str, operations: Iterable[Operation]) -> list[dict[str, str]]:
 def line(operation: Operation) -> dict[str, str]:
     """Returns a tool with its first sentences, and its role if that is admin."""
     said = shortened(operation.description.partition("Errors: ")[0], LINE_CHARACTERS)
-    return {"tool": operation.name, "about": said} | ({"role": "admin"} if operation.role == "admin" else {})
+    return {"name": operation.name, "about": said} | ({"role": "admin"} if operation.role == "admin" else {})
 
 
 def _score(words: set[str], operation: Operation) -> int:

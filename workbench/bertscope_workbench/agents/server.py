@@ -69,10 +69,13 @@ class Tools:
             if params.name == tools.READ_RESULT:
                 return _said(await asyncio.to_thread(self._read, arguments))
             if params.name == tools.SEARCH:
-                return _said({"tools": finding.search(str(arguments.get("query", "")), self._chosen.values())})
+                found = finding.search(str(arguments.get("query", "")), self._chosen.values())
+                return _said({"tools": found} if found else {"tools": [], "all": [*self._chosen]})
             name, given = params.name, arguments
             if name == tools.CALL:
                 name, given = str(arguments.get("name", "")), arguments.get("arguments") or {}
+                if not name:
+                    raise invalid_argument("name", 'is missing; write {"name": "sweep_sites", "arguments": {...}}')
             operation = self._operation(name)
             document = await self._calls.ask(operation, request(operation, given), context.session.report_progress)
             return _said(await asyncio.to_thread(self._cut, operation.name, document))

@@ -38,7 +38,7 @@ SHARED: Schema = {
 """Fields of most requests, in short: the server's instructions tell them once."""
 
 A_TEXT = {"description": "A text; [text, second text] for a pair."}
-SENTENCE = re.compile(r"(?<=\.)\s+")
+SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 
 SEARCH, CALL, DESCRIBE, READ_RESULT = "search_tools", "call_tool", "describe", "read_result"
 

@@ -229,6 +229,10 @@ def test_an_agent_finds_what_is_not_listed(lab, tmp_path):
             async with Client(make_server(served, target=lab.target, folder=str(tmp_path), most=16_000)) as client:
                 names = [each.name for each in (await client.list_tools()).tools]
                 found = await asked(client, "search_tools", {"query": "hidden states of texts"})
+                nothing = await asked(client, "search_tools", {"query": "xyzzy"})
+                assert (nothing[1]["tools"], len(nothing[1]["all"])) == ([], len(chosen("read")))
+                unnamed = await asked(client, "call_tool", {"tool": "sweep_sites"})
+                assert "name: is missing" in unnamed[1]["error"]["message"]
                 given = {"texts": ["a text"], "layers": [1], "pooling": "mean", "unit": "text"}
                 states = await asked(client, "call_tool", {"name": "extract_hidden_states", "arguments": given})
                 wrong = await asked(client, "call_tool", {"name": "load_model", "arguments": {}})
@@ -246,7 +250,7 @@ def test_an_agent_finds_what_is_not_listed(lab, tmp_path):
     assert len(names) == 16
     assert {"search_tools", "call_tool", "describe", "fill_mask"} <= set(names)
     assert "extract_hidden_states" not in names
-    assert "extract_hidden_states" in [each["tool"] for each in found[1]["tools"]]
+    assert "extract_hidden_states" in [each["name"] for each in found[1]["tools"]]
     assert not states[0]
     assert wrong[0]
     assert "--tools all" in wrong[1]["error"]["message"]

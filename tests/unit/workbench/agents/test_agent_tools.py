@@ -77,8 +77,9 @@ def test_the_nearest_messages_are_shown_and_names_of_enums_always():
 )
 def test_a_search_finds_tools_by_what_they_are_for(query, tool):
     found = finding.search(query, chosen("read"))
-    assert tool in [each["tool"] for each in found[:3]]
+    assert tool in [each["name"] for each in found[:3]]
     assert all(each["about"] for each in found)
+    assert not any(each["about"].endswith("et al.") for each in found)
 
 
 def test_a_search_for_nothing_known_finds_nothing():
