@@ -53,6 +53,13 @@ def test_what_people_look_for_names_commands_that_there_are(capsys):
     assert fails(capsys, "ner", "x") == (2, "bertscope: No such command 'ner'; see bertscope tag\n")
 
 
+def test_a_file_that_no_argument_takes_goes_to_an_option(capsys, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("good\tbad\n")
+    code, said = fails(capsys, "sweep", str(tmp_path / "pairs.tsv"))
+    assert code == 2
+    assert "pairs.tsv is a file: give it to one of --prompts, --texts, --pairs, " in said
+
+
 def test_help_has_the_commands_own_options_and_those_of_all_by_name(capsys, monkeypatch, stored):
     shown = {}
     for width in ("80", "120"):

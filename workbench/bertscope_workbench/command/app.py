@@ -38,23 +38,28 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 """The commands as the help lists them."""
 SOUGHT: Mapping[str, str] = {
-    "attention": "heads",
-    "attribute": "explain saliency shap",
+    "attention": "head heads",
+    "attribute": "explain importance saliency shap",
+    "benchmark": "compare speed",
     "cka": "similarity",
-    "compress": "quantize",
+    "compress": "quantise quantize",
     "embed": "embeddings similarity vectors",
+    "facts": "knowledge lama",
     "fill": "cloze mask",
     "find": "search",
     "explore": "page ui",
     "lens": "logit-lens",
     "models": "list load unload",
     "predict": "regression similarity",
-    "rank": "heads",
-    "score": "perplexity surprisal",
+    "rank": "heads importance",
+    "relations": "dependencies syntax",
+    "score": "compare minimal-pairs pairs perplexity ppl surprisal",
+    "serve": "run server start",
     "states": "embeddings hidden-states vectors",
-    "sweep": "ablate heads",
+    "study": "agreement blimp",
+    "sweep": "ablate ablation head heads knockout",
     "tag": "ner pos",
-    "trace": "patch",
+    "trace": "activation-patching patch patching",
     "answer": "qa",
 }
 """Names that people look for, by the command that does it."""
@@ -211,7 +216,7 @@ WORDS = {
 
 def _usage_message(error: Exception) -> str:
     message: str = getattr(error, "format_message", error.__str__)()
-    if isinstance(error, typer.BadParameter):
+    if isinstance(error, typer.BadParameter) and error.message:  # one that is missing has none
         parameter: Any = error.param
         name = (
             ""

@@ -1,6 +1,7 @@
 """Defines the kind of every command: it rejects what would otherwise be dropped or misread without a word."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -19,6 +20,10 @@ TEXTS = ("TEXT", "QUESTION", "SEQUENCE")
 """Names, in the help, of values that are texts."""
 FILES = ("--texts", "--pairs", "--questions", "--passage-file")
 """Options that read texts from files, in the order in which they are proposed."""
+EXTRA = re.compile(r"extra arguments?.* \((\S+?)[ )]")
+"""An argument too many, in typer's words."""
+READS = ("Measure", "Read", "Trace")
+"""How help texts of options begin whose files have what is asked."""
 ALIKE = 0.75
 """How alike a wrong option and one that is proposed are, at least, of 1."""
 WRITTEN = ("--output", "--summary", "--errors-output", "--word-output", "--plot", "--rows", "--keep", "--save")
@@ -197,8 +202,13 @@ def _siblings(ctx: Any, option: str, *, repeated: bool = False) -> str:
 
 
 def _explained(error: Any, ctx: Any) -> Any:
-    """Returns an error; for an option that there is not one that names the modes that have it, or options written alike."""
+    """Returns an error; for an option that there is not one that names the modes that have it, or options written alike; for a
+    file that no argument takes one that names the options that read files."""
     if not hasattr(error, "possibilities"):
+        extra = EXTRA.search(error.message)
+        reading = [each.opts[0] for each in ctx.command.params if each.metavar == "FILE" and each.help.startswith(READS)]
+        if extra and _is_path(extra[1]) and reading:
+            return UsageError(f"{extra[1]} is a file: give it to one of {', '.join(reading)}", ctx)
         return error
     if modes := _siblings(ctx, error.option_name):
         return UsageError(f"{error.option_name} is an option of {modes}")
