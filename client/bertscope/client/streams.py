@@ -98,6 +98,9 @@ class Reading(Iterator[Item], Generic[Item, Whole]):
                 return item
         raise StopIteration
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: a stream to read with `for`; table() reads all of it>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -91,6 +91,9 @@ class AsyncReading(AsyncIterator[Item], Generic[Item, Whole]):
         """Cancels the call if it still runs."""
         await self._events.aclose()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: a stream to read with `async for`; await table() reads all of it>"
+
     async def __anext__(self) -> Item:
         async for item in self._events:
             if item is not None:

@@ -62,3 +62,6 @@ class _Outermost:
                 near = get_close_matches(name, known, 1)
                 meant = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}"
                 raise TypeError(f"{self._method.__name__}() has no argument {name}{meant}") from None
+            inner, _, why = str(error).partition("() ")  # "ClozeCalls.fill_mask_stream() missing 1 required ..."
+            if inner.startswith(f"{self._method.__qualname__.partition('.')[0]}.") and "._" not in inner:
+                raise TypeError(f"{self._method.__name__}() {why}") from None

@@ -110,7 +110,9 @@ class ShownAsTable:
             table = frame.iloc[:, :columns].to_string(index=False, float_format="{:.4g}".format)
         left = ", ".join(map(str, frame.columns[columns:]))
         notes = [f"... and columns {left}"[:LINE]] if left else []
-        return "\n".join([self._heading()[:LINE], table, *notes, *([more] if more else [])])
+        heading = self._heading()
+        heading = heading if len(heading) <= LINE else f"{heading[: LINE - 3]}..."
+        return "\n".join([heading, table, *notes, *([more] if more else [])])
 
     def _repr_html_(self) -> str | None:
         try:

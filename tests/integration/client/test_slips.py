@@ -42,6 +42,19 @@ def test_a_wrong_argument_names_the_one_that_is_meant(client) -> None:
         client.fill_mask("a [MASK]", topk=3)
     with pytest.raises(TypeError, match=r"^load_model\(\) has no argument folder; it has model, source, device"):
         client.load_model("m", folder="/m")
+    with pytest.raises(TypeError, match=r"^fill_mask\(\) missing 1 required positional argument: 'texts'$"):
+        client.fill_mask()
+
+
+def test_a_score_to_explain_is_no_word(client) -> None:
+    for ask in (client.attribute_words, lambda text, score: client.trace(text, text, score)):
+        with pytest.raises(bertscope.InvalidArgument, match="must be one of Answer, .*, not str"):
+            ask("a [MASK]", "b")
+
+
+def test_a_stream_says_how_it_is_read(client) -> None:
+    shown = repr(client.sweep_heads(bertscope.ClozePrompts([("a [MASK]", "b")])))
+    assert shown == "<HeadSweep: a stream to read with `for`; table() reads all of it>"
 
 
 async def asked(target: str) -> None:

@@ -98,7 +98,7 @@ def asked_pairs(
     if one and not alone:
         raise invalid_argument("corrupted", "is of one text; give one for each clean text")
     others = _each("corrupted", [corrupted] if one else corrupted, len(texts))
-    targets = repeat(target) if isinstance(target, ScoreTarget) else _each("target", target, len(texts))
+    targets = repeat(target) if isinstance(target, (ScoreTarget, str)) else _each("target", target, len(texts))
     named = _each("groups", [groups] if isinstance(groups, Mapping) and alone else groups, len(texts))
     return [
         AskedPair(_pair(number, *given), given[2], _work(given[0]))

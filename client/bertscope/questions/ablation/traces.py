@@ -52,6 +52,7 @@ class Baseline(NamedTuple):
 class Trace(ShownAsTable):
     """The effects of changing one place of a model after another, over pairs of texts. Compared by identity."""
 
+    _best = "difference"
     _table = named("site", "layer", "unit", "receiver", "position", "name", *MEASURED)
     _whole = ("unit", "position")
 

@@ -75,7 +75,7 @@ def asked_sections(
         isinstance(texts, tuple) and not isinstance(texts, validation.Many) and any(isinstance(part, str) for part in texts)
     )
     many = [texts] if alone else validation.many("inputs", texts, "texts")
-    targets = repeat(target) if isinstance(target, ScoreTarget) else validation.many("target", target, "targets")
+    targets = repeat(target) if isinstance(target, (ScoreTarget, str)) else validation.many("target", target, "targets")
     return asked_in_sections(many, _sections(many, targets, _spans(spans, alone=alone), request))
 
 
