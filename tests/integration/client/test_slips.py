@@ -48,7 +48,7 @@ def test_a_wrong_argument_names_the_one_that_is_meant(client) -> None:
 
 def test_a_score_to_explain_is_no_word(client) -> None:
     for ask in (client.attribute_words, lambda text, score: client.trace(text, text, score)):
-        with pytest.raises(bertscope.InvalidArgument, match="must be one of Answer, .*, not str"):
+        with pytest.raises(bertscope.InvalidArgument, match=r"must be one of Answer, .*, not str"):
             ask("a [MASK]", "b")
 
 

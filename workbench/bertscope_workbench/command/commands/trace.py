@@ -143,9 +143,7 @@ def trace(
     sweep_files.finish(found, show, save, drawn, output, kept, stopped, json=call.json)
 
 
-def _pair(
-    texts: list[str], noise: list[str] | None, masked: list[str] | None, seed: int, target: TargetOptions
-) -> TracedPair:
+def _pair(texts: list[str], noise: list[str] | None, masked: list[str] | None, seed: int, target: TargetOptions) -> TracedPair:
     """Returns the pair of the command line."""
     given: dict[str, Any] = {"--noise": noise, "--masked": masked}
     if not target.given:
