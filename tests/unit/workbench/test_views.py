@@ -50,6 +50,18 @@ def shown_sweep(table: SweepTable, top: int = 10, width: int = 120) -> str:
     return printed(print_sweep, table, table.metric(), top, width=width)
 
 
+def test_heads_that_are_equal_by_accuracy_are_ordered_by_the_other_metric() -> None:
+    table = table_of([[0.0, 0.0, 0.0]], margin=1)
+    effects = [
+        replace(effect, metrics=effect.metrics | {"score_difference": metric_effect("score_difference", value, None, None)})
+        for effect, value in zip(table.effects, (0.3, -0.2, 0.7), strict=True)
+    ]
+    start = replace(table.start, baseline={"accuracy": 0.5, "score_difference": 2.0})
+    lines = shown_sweep(replace(table, start=start, effects=effects)).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith(" 0:")] == ["0:2", "0:0", "0:1"]
+    assert any(line.endswith("--metric score-difference is finer") for line in lines)
+
+
 def test_sweeps_over_heads_and_layers(stored) -> None:
     heads, losses = table_of(DIFFERENCES), table_of(DIFFERENCES, "loss")
     layers = tuple(HeadEffect({layer: (0, 1)}, {"loss": metric_effect("loss", 0.1 * layer, 0.01)}) for layer in (1, 0))

@@ -90,7 +90,11 @@ def verdict(sweep: SweepTable, metric: str) -> Text:
     result.append(f"{helped} helped", style="green").append(", ").append(f"{hurt} hurt", style="red")
     # So many intervals of changes that do nothing miss 0 on each side.
     result.append(f" (by chance {len(effects) * (1 - sweep.confidence) / 2:.1f} each)")
-    return result.append(f", {len(effects) - helped - hurt} can't be told from no effect")
+    result.append(f", {len(effects) - helped - hurt} can't be told from no effect")
+    finer = next((name for name in sweep.start.baseline if name in UNITS), metric)
+    if not helped and not hurt and metric not in UNITS and finer != metric:
+        result.append(f"; --metric {finer.replace('_', '-')} is finer")
+    return result
 
 
 def without_interval(sweep: SweepTable, metric: str) -> list[str]:
@@ -110,7 +114,8 @@ def without_interval(sweep: SweepTable, metric: str) -> list[str]:
 
 def effects_table(sweep: SweepTable, metric: str, top: int) -> Group:
     """Returns the effects on one metric that help most and hurt most, `top` rows in all."""
-    ordered = sorted(sweep.effects, key=lambda effect: -effect.metrics[metric].benefit)
+    by = [metric, *(name for name in sweep.start.baseline if name != metric)]  # The others order what is equal by the first.
+    ordered = sorted(sweep.effects, key=lambda effect: [-effect.metrics[name].benefit for name in by])
     both = metric in BETTER
     first = (top + 1) // 2 if both else 0
     shown = ordered if len(ordered) <= top else [*ordered[:first], *ordered[len(ordered) - (top - first) :]]
