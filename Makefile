@@ -35,6 +35,7 @@ endif
 
 demo: $(READY)  ## Start a server, ask it things through gRPC, stop it
 	@$(BIN)/bertscope demo
+	@echo "(with $(BIN)/ before bertscope, or once: . $(BIN)/activate)"
 
 run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
 	@echo "a page to look at it, in another terminal: $(BIN)/bertscope explore"

@@ -28,6 +28,7 @@ def test_tables(stored) -> None:
         an_estimate_and_its_interval_are_one_column=latex_table(COLUMNS, ROWS),
         narrow=latex_table(COLUMNS[:5], [row[:5] for row in ROWS]),
         beginnings_of_rows_and_pairs_of_letters=latex_table(["text"], [[text] for text in first]),
+        all_groups=latex_table(["group", "pairs"], [[None, 6], ["plural", 3]]),
         units_of_metrics=latex_table(["metric", "difference", "low", "high"], metrics),
         units_of_the_table=latex_table(["difference", "bits"], [[1.5, 1.5]], {"difference": "nats"}),
         numbers=[latex_table(["x"], [[value] for value in each]) for each in values],

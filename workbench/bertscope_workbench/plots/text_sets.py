@@ -7,6 +7,7 @@ from typing import Unpack
 from bertscope import GroupAccuracy, TextComparison
 from bertscope.errors import invalid_argument
 from bertscope.questions.scores.comparison import ALL
+from bertscope.values.display import counted
 
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
 from bertscope_workbench.plots.look import Look, looking
@@ -44,6 +45,7 @@ def plot_accuracy(comparison: TextComparison, baseline: TextComparison | None = 
         for row, group in enumerate(groups):
             _draw(axes, row + offset, model.accuracy(group), theme, theme.lines[number], "_" if row else shown(name))
     sizes = {len(one.texts) for one in comparison.sets}
+    sets = counted("pair" if sizes == {2} else "set", len(comparison.sets))
     if len(sizes) == 1:
         axes.axvline(100 / sizes.pop(), color=theme.ink, linewidth=0.8, linestyle=":", label="chance")
     tied = "; a ring: with ties" if any(one.outcome == "tie" for one in comparison.sets) else ""
@@ -55,7 +57,7 @@ def plot_accuracy(comparison: TextComparison, baseline: TextComparison | None = 
     left = len(comparison.groups) + 1 - len(groups)
     rest = f"; {left} more groups are not shown" if left else ""
     scoring = comparison.sets[0].scoring.replace("_", "-")
-    figure.set_heading(f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}")
+    figure.set_heading(f"how often the better text scores higher\n{sets}, {scoring}{rest}")
     return figure
 
 

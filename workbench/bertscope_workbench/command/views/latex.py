@@ -59,6 +59,8 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], units: Ma
     heads, cells = list[str](), list[list[str]]()
     for name, ends in _estimates(columns).items():
         own = values.get(name)
+        if name == "group" and own is not None:
+            own = [value or "all" for value in own]
         texts = own is not None and any(isinstance(value, (str, list, tuple)) for value in own)
         if own is not None and texts:
             heads.append(_head(name))
