@@ -19,6 +19,7 @@ from bertscope_workbench.papers.estimates import Measured, NotAsked, rounded
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.kept_results import KeptResults, identity
 from bertscope_workbench.papers.published.kept_rows import KeptRows
+from bertscope_workbench.papers.published.readers import WHERE
 from bertscope_workbench.papers.published.reproduced import Reproduced, Reproducing, read_all
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.papers.rejected import Rejected
@@ -166,8 +167,9 @@ def run_claims(
     reproductions = [claim.reproduction for claim in claims if claim.reproduction is not None]
     questions = read_all(reproductions, data.folder, data.limit, data.vocabulary, data.own)
     if all(not claim.tests and not questions[claim.name].read.items for claim in claims):
-        missing = "; ".join(dict.fromkeys(each.missing for each in questions.values() if each.missing))
-        raise invalid_argument("data", f"there is nothing to ask: {missing or 'all items are skipped'}")
+        missing = "; ".join(dict.fromkeys(each.missing.replace(WHERE, "") for each in questions.values() if each.missing))
+        where = WHERE if data.folder is None else ""
+        raise invalid_argument("data", f"there is nothing to ask: {missing + where if missing else 'all items are skipped'}")
     hosted = [_ready(client, name) for name in models]
     if len({model.name for model in hosted}) < len(hosted):
         raise invalid_argument("models", "one model is named twice; name each once")

@@ -48,7 +48,11 @@ class QuestionOptions:
     ] = None
     template: Annotated[
         list[str] | None,
-        option("--template TEXT", 'A template: "The capital of [X] is [Y]." Repeatable.'),
+        option(
+            "--template TEXT",
+            'A template: "The capital of [X] is [Y]." Repeatable.',
+            field="templates relations.templates.text",
+        ),
     ] = None
     negated: Annotated[
         list[str] | None, option("--negated TEXT", 'A negated one: "The capital of [X] is not [Y]." Repeatable.')

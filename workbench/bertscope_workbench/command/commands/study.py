@@ -23,7 +23,7 @@ def study(
     *,
     server: ServerOptions,
     papers: PaperOptions,
-    name: Annotated[str, argument("NAME", 'A study, the path of a file of yours (.toml), or "list".')],
+    name: Annotated[str, argument("NAME", 'A study, the path of a file of yours (.toml), or "list".', field="name")],
 ) -> None:
     """Asks the claims of a paper, prints figures and verdicts, and writes page and files."""
     if name == "list":

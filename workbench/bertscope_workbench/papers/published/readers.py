@@ -26,6 +26,8 @@ def no_keys(_: Keys) -> Mapping[str, Any]:
     return {}
 
 
+WHERE = "; name their folder with --data"
+"""The end of what says that files are missing."""
 READERS = {
     "table": (tables.options, tables.read),
     "gulordava": (agreement.options, agreement.read_gulordava),
@@ -81,9 +83,7 @@ def read_questions(
         data = importlib.resources.files("bertscope_workbench.papers").joinpath("reproductions")
         paths = [Path(str(data.joinpath(name))) for name in reproduction.files]
     elif folder is None:
-        return Questions(
-            reproduction, Read(), f"{reproduction.name} needs {' or '.join(reproduction.files)}; name their folder with --data"
-        )
+        return Questions(reproduction, Read(), f"{reproduction.name} needs {' or '.join(reproduction.files)}{WHERE}")
     else:
         paths = find_files(folder, reproduction.files, own)
     if not paths:
