@@ -8,6 +8,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from os import PathLike
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
@@ -118,12 +119,11 @@ def uint32s(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) 
     """Returns one number, many, or none for all; an empty list is rejected because it means all on the wire."""
     if values is None:
         return []
-    try:
-        operator.index(values)  # type: ignore[arg-type]  # raises TypeError for anything but an integer
-    except TypeError:
-        items = many(field, values, "integers")
-        return not_empty(field, [uint32(f"{field}[{index}]", value) for index, value in enumerate(items)])
-    return [uint32(field, values)]
+    with suppress(TypeError):  # of anything but an integer
+        operator.index(values)  # type: ignore[arg-type]
+        return [uint32(field, values)]
+    items = many(field, values, "integers")
+    return not_empty(field, [uint32(f"{field}[{index}]", value) for index, value in enumerate(items)])
 
 
 def heads_or_all(field: str, values: Heads) -> tuple[int, ...] | None:

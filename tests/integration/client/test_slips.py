@@ -27,6 +27,12 @@ def test_an_error_has_the_callers_line_and_grpcs_error_as_an_attribute(client) -
     assert isinstance(caught.value.grpc_error, grpc.RpcError)
 
 
+def test_so_has_a_wrong_value() -> None:
+    with pytest.raises(bertscope.InvalidArgument) as caught:
+        bertscope.zero(3, "a")
+    assert len("".join(traceback.format_exception(caught.value)).splitlines()) < 20
+
+
 def test_a_notebook_shows_the_cells_line_and_the_message(client, capsys) -> None:
     shell = InteractiveShell()
     shell.push({"client": client})
