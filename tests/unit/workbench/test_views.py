@@ -1,6 +1,5 @@
 """What the command prints of sweeps, traces, words and attention, with its styles, and their figures and pages."""
 
-import dataclasses
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -51,15 +50,11 @@ def shown_sweep(table: SweepTable, top: int = 10, width: int = 120) -> str:
 
 
 def test_heads_that_are_equal_by_accuracy_are_ordered_by_the_other_metric() -> None:
-    table = table_of([[0.0, 0.0, 0.0]], margin=1)
-    effects = [
-        replace(effect, metrics=effect.metrics | {"score_difference": metric_effect("score_difference", value, None, None)})
-        for effect, value in zip(table.effects, (0.3, -0.2, 0.7), strict=True)
-    ]
-    start = replace(table.start, baseline={"accuracy": 0.5, "score_difference": 2.0})
-    lines = shown_sweep(replace(table, start=start, effects=effects)).splitlines()
-    assert [line.split()[0] for line in lines if line.startswith(" 0:")] == ["0:2", "0:0", "0:1"]
-    assert any(line.endswith("--metric score-difference is finer") for line in lines)
+    table, scores = table_of([[0.0, 0.0, 0.0]], margin=1), table_of([[0.3, -0.2, 0.7]], "score_difference")
+    effects = [replace(one, metrics=one.metrics | two.metrics) for one, two in zip(table.effects, scores.effects, strict=True)]
+    begun = SweepStart({"accuracy": 0.5, "score_difference": 2.0}, 3, 7, 0, 0, 0)
+    shown = shown_sweep(replace(table, start=begun, effects=effects), width=200).splitlines()
+    assert [line.split()[0] for line in shown if line[:3] == " 0:" or "is finer" in line] == ["of", "0:2", "0:0", "0:1"]
 
 
 def test_sweeps_over_heads_and_layers(stored) -> None:
@@ -263,11 +258,11 @@ TOKENS = ["[CLS]", "the", "cat", "[SEP]"]
 
 def norms_of(layers: tuple[int, ...] = (2, 0), heads: tuple[int, ...] = (1, 3)) -> bertscope.AttentionMaps:
     maps = maps_of(TOKENS, layers, heads)
-    return dataclasses.replace(maps, attention=maps.attention * np.float32(7), quantity="norms")
+    return replace(maps, attention=maps.attention * np.float32(7), quantity="norms")
 
 
 def rollout_of(layers: tuple[int, ...] = (2, 0)) -> bertscope.AttentionMaps:
-    return dataclasses.replace(maps_of(TOKENS, layers, (0,)), quantity="rollout")
+    return replace(maps_of(TOKENS, layers, (0,)), quantity="rollout")
 
 
 def test_a_page_of_some_heads_shows_itself_and_is_saved(tmp_path: Path):
@@ -284,7 +279,7 @@ def test_a_page_of_some_heads_shows_itself_and_is_saved(tmp_path: Path):
 
 
 def test_quantities_beyond_weights(stored) -> None:
-    zeros = dataclasses.replace(norms_of(), attention=np.zeros((2, 2, 4, 4), np.float32))
+    zeros = replace(norms_of(), attention=np.zeros((2, 2, 4, 4), np.float32))
     assert not shares(zeros).attention.any()
     every = {
         "weights": maps_of(TOKENS, heads=(1, 3)),
