@@ -92,14 +92,14 @@ class Reading(Iterator[Item], Generic[Item, Whole]):
         """Cancels the call if it still runs."""
         self._events.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: a stream to read with `for`; await table() reads all of it>"
+
     def __next__(self) -> Item:
         for item in self._events:
             if item is not None:
                 return item
         raise StopIteration
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: a stream to read with `for`; table() reads all of it>"
 
     def __enter__(self) -> Self:
         return self
