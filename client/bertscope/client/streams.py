@@ -93,7 +93,7 @@ class Reading(Iterator[Item], Generic[Item, Whole]):
         self._events.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: a stream to read with `for`; await table() reads all of it>"
+        return f"<{type(self).__name__}: a stream, to be read with `for`, or as a whole by table()>"
 
     def __next__(self) -> Item:
         for item in self._events:

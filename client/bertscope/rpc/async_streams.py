@@ -92,7 +92,7 @@ class AsyncReading(AsyncIterator[Item], Generic[Item, Whole]):
         await self._events.aclose()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: a stream to read with `async for`; await table() reads all of it>"
+        return f"<{type(self).__name__}: a stream, to be read with `async for`, or as a whole by table()>"
 
     async def __anext__(self) -> Item:
         async for item in self._events:
