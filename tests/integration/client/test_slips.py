@@ -60,7 +60,7 @@ def test_a_score_to_explain_is_no_word(client) -> None:
 
 def test_a_stream_says_how_it_is_read(client) -> None:
     shown = repr(client.sweep_heads(bertscope.ClozePrompts([("a [MASK]", "b")])))
-    assert shown == "<HeadSweep: a stream to read with `for`; table() reads all of it>"
+    assert shown == "<HeadSweep: a stream, to be read with `for`, or as a whole by table()>"
 
 
 async def asked(target: str) -> None:
