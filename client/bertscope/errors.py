@@ -119,11 +119,22 @@ class BertscopeError(Exception):
         return " ".join(_with_fields(message, self.field_violations).split())
 
     def _render_traceback_(self) -> list[str]:
-        """Returns the lines that a notebook shows (IPython's own protocol): the caller's frames and the message, without the
-        frames inside of this package."""
-        frames = [frame for frame in extract_tb(self.__traceback__) if PACKAGE not in Path(frame.filename).parents]
-        places = [f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}" for frame in frames[1:] or frames]
-        return [*places, f"{type(self).__name__}: {self}"]
+        return callers_lines(self)
+
+
+class WrongArgument(TypeError):
+    """A method was called with an argument that it does not have, or without one that it needs."""
+
+    def _render_traceback_(self) -> list[str]:
+        return callers_lines(self)
+
+
+def callers_lines(error: BaseException) -> list[str]:
+    """Returns the lines that a notebook shows of an error (IPython asks its `_render_traceback_`): the caller's frames and the
+    message, without the frames inside of this package."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if PACKAGE not in Path(frame.filename).parents]
+    places = [f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}" for frame in frames[1:] or frames]
+    return [*places, f"{type(error).__name__}: {error}"]
 
 
 class InvalidArgument(BertscopeError, ValueError):

@@ -9,7 +9,7 @@ from importlib import import_module
 from inspect import iscoroutinefunction, signature
 from typing import Any
 
-from bertscope.errors import BertscopeError, InvalidReply
+from bertscope.errors import BertscopeError, InvalidReply, WrongArgument
 
 
 class Deferred:
@@ -61,7 +61,7 @@ class _Outermost:
             for name in self._kwargs.keys() - known:
                 near = get_close_matches(name, known, 1)
                 meant = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}"
-                raise TypeError(f"{self._method.__name__}() has no argument {name}{meant}") from None
+                raise WrongArgument(f"{self._method.__name__}() has no argument {name}{meant}") from None
             inner, _, why = str(error).partition("() ")  # "ClozeCalls.fill_mask_stream() missing 1 required ..."
             if inner.startswith(f"{self._method.__qualname__.partition('.')[0]}.") and "._" not in inner:
-                raise TypeError(f"{self._method.__name__}() {why}") from None
+                raise WrongArgument(f"{self._method.__name__}() {why}") from None

@@ -41,6 +41,9 @@ def test_a_notebook_shows_the_cells_line_and_the_message(client, capsys) -> None
     assert len(shown) == 2
     assert 'client.fill_mask("a [MASK]", top_k=0)' in shown[0]
     assert shown[1].startswith("InvalidArgument: top_k is 0")
+    shell.run_cell('client.fill_mask("a [MASK]", topk=3)', store_history=False)
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert shown[1:] == ["WrongArgument: fill_mask() has no argument topk; did you mean top_k?"]
 
 
 def test_a_wrong_argument_names_the_one_that_is_meant(client) -> None:
