@@ -1,4 +1,4 @@
-"""Makes requests from arguments: a field's kind in the contract says how its argument is checked.
+"""Makes requests from arguments: a field's kind in the contract, and of a model its name, says how its argument is checked.
 
 An argument has the name of its field. None leaves the field unset, which means the server's default. Raises InvalidArgument,
 naming the argument, for a value that can't be encoded; limits are left to the server, so that only one place knows them.

@@ -1,4 +1,4 @@
-"""Estimates how fast a device runs rows of each kind, to charge clients for them and to predict waiting times."""
+"""Estimates how fast a device runs rows of each pace, to charge clients for them and to predict waiting times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KNOWN_BATCHES = 3
 ones."""
 
 KINDS = 64
-"""The number of kinds of rows remembered per encoder; callers choose what makes a kind."""
+"""The number of paces of rows remembered per encoder; callers choose what makes a pace."""
 
 NEW_RATE_WEIGHT = 0.2
 """The weight of a batch that left others waiting in the average rate of a backlog."""
@@ -64,19 +64,19 @@ class Rate:
 
 
 class RateEstimate:
-    """The rates of each encoder's rows, by priority and kind, for bulk batches are larger. It keeps no encoder alive."""
+    """The rates of each encoder's rows, by priority and pace, for bulk batches are larger. It keeps no encoder alive."""
 
     def __init__(self) -> None:
         self._rates: WeakKeyDictionary[Encoder, dict[Key, Rate]] = WeakKeyDictionary()
         self._busy_tokens = self._busy_seconds = 0.0
         self._saturation: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
 
-    def note(self, encoder: Encoder, priority: Priority, kind: Hashable, rate: float, *, busy: bool = False) -> None:
+    def note(self, encoder: Encoder, priority: Priority, pace: Hashable, rate: float, *, busy: bool = False) -> None:
         """Records a batch of such rows that ran at `rate` tokens per second; `busy`: other rows waited meanwhile."""
         rates = self._rates.setdefault(encoder, {})
-        known = rates.pop((priority, kind), None) or Rate(rate, rate)
+        known = rates.pop((priority, pace), None) or Rate(rate, rate)
         known.note(rate, busy=busy)
-        rates[priority, kind] = known  # the kind used last is forgotten last
+        rates[priority, pace] = known  # the pace used last is forgotten last
         if len(rates) > KINDS:
             del rates[next(iter(rates))]
 
@@ -100,7 +100,7 @@ class RateEstimate:
         """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches;
         `halved`: in half the time.
 
-        Rows that run one layer are ten times as fast as rows that run all; a new kind is assumed as slow as the slowest kind.
+        Rows that run one layer are ten times as fast as rows that run all; a new pace is assumed to be that of the slowest.
         After a few small batches a GPU's rate is low, because each takes as long as one of its saturation, which always runs.
         """
         own = row.job.priority
@@ -114,8 +114,8 @@ class RateEstimate:
         return max(least, self.saturation(row), int(tokens))
 
     def charge(self, row: Row) -> float:
-        """Returns the seconds that a token of such rows costs, from their last batches; a new kind costs as much as the slowest
-        kind."""
+        """Returns the seconds that a token of such rows costs, from their last batches; a new pace costs as much as the slowest
+        one."""
         rates = self._rates.get(row.encoder)
         if not rates:
             return NOMINAL_TOKEN_SECONDS
@@ -123,8 +123,8 @@ class RateEstimate:
         return 1 / (known.last if known else min(rate.last for rate in rates.values()))
 
     def longest(self, encoder: Encoder, tokens: int, key: Key | None = None) -> float:
-        """Returns the most seconds that these tokens of an encoder (padding included) may take, from rows of this kind or of
-        the slowest kind."""
+        """Returns the most seconds that these tokens of an encoder (padding included) may take, from rows of this pace or of
+        the slowest."""
         rates = self._rates.get(encoder)
         if not rates:
             return STALL_FACTOR * tokens * UNKNOWN_TOKEN_SECONDS

@@ -56,6 +56,7 @@ class Row:
     """Rows of one pace take equally long for a token. All three are computed once, when its job is made: a waiting row is
     considered for many batches."""
     taken: bool = field(default=False, init=False)
+    """True once it has left the queue, for a batch or because nobody waits for it any more."""
     token_seconds: float = field(default=0.0, init=False)
     """The seconds that clients were charged for a token when a batch was taken, in its first row."""
 

@@ -80,7 +80,7 @@ def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
 
     @functools.wraps(command)
     def flat(**values: Any) -> None:
-        filled.set(options)
+        filled.set(options)  # Not reset: an error is printed after the command has ended.
         _refuse_apart(parameters, values)
         given = [*path[1:], *(name for name, value in values.items() if value)]
         values |= {name: values[name].replace("-", "_") for name in dashed if values[name] is not None}

@@ -72,7 +72,8 @@ class InterventionOptions:
     ] = None
 
     def interventions(self) -> list[HeadIntervention | SiteIntervention]:
-        """Returns the interventions, in the order of the options; those on heads, which act first, before those at sites."""
+        """Returns the interventions in the order in which they act: those on heads, the sum of --codes, other changes at sites
+        in the order of their options."""
         return [
             *specifications.head_interventions(self.zero, self.uniform, self.scale, self.mean),
             *sites.code_changes(self.codes, alone=self.codes_alone),
