@@ -102,7 +102,8 @@ def test_cells_are_whole_and_the_page_is_as_wide_as_the_window(browser: Browser)
     for width in (400, 800, 1400):
         tab = browser.new_page(viewport={"width": width, "height": 900})
         tab.set_content(page)
-        assert tab.evaluate(BROKEN) == []
+        # On a phone words may wrap; numbers never.
+        assert [text for kind, text in tab.evaluate(BROKEN) if kind == "number" or width > 400] == []
         assert tab.evaluate("document.documentElement.scrollWidth") == width
     tab.emulate_media(media="print")
     tab.set_viewport_size({"width": 718, "height": 1000})  # A4 less a centimetre on each side

@@ -13,7 +13,7 @@ export const LABELS = {
 /** Where the page has what other calls answer. */
 const CALLS = /** @type {Record<string, string>} */ ({ScoreRelations: "Sentences, Relations", DescribeAttention: "Sentences, kinds of maps", CompareRepresentations: "the command bertscope cka", MODE_MEAN: "averages"});
 
-const PATH = /^([a-z_]+(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*)(?=:| (?:is|has|must|needs|changes|names)\b)/;
+const PATH = /^([a-z_]+(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*)(?=:| (?:is|has|must|needs|changes|names)\b| ['"])/;
 
 /** A message in the words of the page. @param {string} message */
 export function said(message) {
