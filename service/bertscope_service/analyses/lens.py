@@ -155,8 +155,8 @@ def require_entry(word: Word, field: str) -> int:
     if len(word.pieces) == 1:
         return word.pieces[0]
     message = (
-        f"{field} {word.text!r} has {len(word.pieces)} pieces in this model's vocabulary, and only single entries can be "
-        "read here; leave it out or give another word"
+        f"{field} has {len(word.pieces)} pieces in this model's vocabulary, and only single entries can be read here; "
+        "leave it out or give another word"
     )
     raise InvalidArgument(field, message, "NOT_ONE_PIECE")
 
