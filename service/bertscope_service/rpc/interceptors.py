@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -134,7 +134,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 context.set_details(reply.details)
                 context.set_trailing_metadata(reply.trailing_metadata)
             else:
-                await context.write(reply)
+                with _until_gone():
+                    await context.write(reply)
 
         return Wrapped(grpc.unary_unary_rpc_method_handler(reading, **serialised), stream(unread, **serialised))
 
@@ -207,13 +208,20 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return answer
 
 
+@contextlib.contextmanager
+def _until_gone() -> Iterator[None]:
+    """Sends something. Raises CancelledError if the caller is gone: it cancelled, or its deadline passed, as the server sent
+    this. gRPC would log its own error with a trace."""
+    try:
+        yield
+    except grpc.aio.InternalError as gone:
+        raise asyncio.CancelledError from gone
+
+
 async def _abort(context: Context, status: SentStatus) -> NoReturn:
     """Ends a call with an error. Always raises."""
-    try:
+    with _until_gone():
         await context.abort(*status)
-    except grpc.aio.InternalError as gone:
-        # The client is gone: its deadline passes there in the same moment as here.
-        raise asyncio.CancelledError from gone
 
 
 async def _read(raw: Raw) -> bytes:
