@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.candidates import Word, spell
+from bertscope_service.analyses.candidates import spell
 from bertscope_service.analyses.lens import require_entry
 from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.attribution import AttributionObserver, AttributionScores
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_inputs
+from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape

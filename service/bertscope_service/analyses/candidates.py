@@ -10,16 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.entry_names import entry_names
+from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import InvalidArgument
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Word:
-    """A word that may fill a mask, and the ids of its pieces. There is one object for each word of an answer."""
-
-    text: str
-    pieces: tuple[int, ...]
 
 
 class EntryWords:
@@ -27,18 +20,15 @@ class EntryWords:
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._usual: dict[int, Word] = {}
         self._marked: dict[tuple[int, str], Word] = {}
 
     def of(self, tokens: Sequence[int]) -> list[Word]:
         """Returns the words of a list of entries, told apart if they are written alike."""
-        usual, marked = self._usual, self._marked
-        usual |= {token: Word(self._tokenizer.word(token), (token,)) for token in set(tokens) - usual.keys()}
-        words = [usual[token] for token in tokens]
+        words = list(map(self._tokenizer.words.__getitem__, tokens))
         if len({word.text for word in words}) == len(words):
             return words
         named = zip(tokens, entry_names(self._tokenizer, tokens), strict=True)
-        return [marked.setdefault((token, name), Word(name, (token,))) for token, name in named]
+        return [self._marked.setdefault((token, name), Word(name, (token,))) for token, name in named]
 
 
 @dataclass(frozen=True, slots=True)

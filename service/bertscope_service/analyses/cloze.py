@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertscope_service.analyses.candidates import Candidates, EntryCandidates, EntryWords, Spelling, Word
+from bertscope_service.analyses.candidates import Candidates, EntryCandidates, EntryWords, Spelling
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
-from bertscope_service.analyses.texts import character_before, check_finite, join_pairs, mask_positions, read_blanks, with_masks
-from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.analyses.texts import character_before, check_finite, join_pairs, masks_of, read_blanks, with_masks
+from bertscope_service.checkpoints.entry_words import Word
+from bertscope_service.checkpoints.tokenized_text import Place, TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
@@ -57,19 +59,19 @@ class ClozeQuery:
 class FilledMask:
     """The predictions for one mask, likeliest first, in columns [n].
 
-    position, span: the mask's place among the tokens, and in the text. logs, probabilities: natural logarithms of the words'
-    probabilities, and these. ranks: in the whole vocabulary from 1; 0 for words of several pieces. shares: probabilities among
-    the candidates; None without candidates. logits: scores before the softmax, None for words of several pieces; None if they
-    are not asked for.
+    position: the mask's place among the tokens. place: the text of a pair that it is in, and its span there. logs,
+    probabilities: natural logarithms of the words' probabilities, and these. ranks: in the whole vocabulary from 1; 0 for words
+    of several pieces. shares: probabilities among the candidates; None without candidates. logits: scores before the softmax,
+    None for words of several pieces; None if they are not asked for.
     """
 
     position: int
-    span: tuple[int, int]
+    place: Place
     words: Sequence[Word]
-    logs: Sequence[float]
-    probabilities: Sequence[float]
+    logs: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     ranks: Sequence[int]
-    shares: Sequence[float] | None = None
+    shares: NDArray[np.float64] | None = None
     logits: Sequence[float | None] | None = None
 
 
@@ -116,10 +118,7 @@ class ClozePlan:
         inputs = join_pairs(query.texts, query.text_pairs)
         self.texts = read_blanks(tokenizer, inputs, truncate=query.truncate, reserve=reserve)
         """The tokenized texts."""
-        needed = not query.next_sentence
-        self.masks = [
-            mask_positions(text, tokenizer, f"texts[{index}]", needed=needed) for index, text in enumerate(self.texts)
-        ]
+        self.masks = masks_of(self.texts, tokenizer, needed=not query.next_sentence)
         """The positions of each text's masks."""
         if query.top_k:
             self.predictions = sum(map(len, self.masks)) * query.top_k
@@ -138,7 +137,7 @@ class ClozePlan:
             self._ask_likeliest()
         self._mask_rows = len(self.rows)
         if query.next_sentence:
-            self._count(sum(map(len, self.texts)))
+            self._count(sum(map(len, self.texts.sequences)))
             self.rows += next_sentence_rows(self.texts)
 
     def _read_candidates(self) -> list[Candidates]:
@@ -164,9 +163,9 @@ class ClozePlan:
             if positions and positions not in observers:
                 nothing = np.zeros((len(positions), 0), dtype=np.int64)
                 observers[positions] = self._observe(positions, self.query.top_k, nothing)
-        texts = [(text, positions) for text, positions in zip(self.texts, self.masks, strict=True) if positions]
-        self.rows = [(text.sequence, observers[positions]) for text, positions in texts]
-        self._count(sum(len(text) for text, _ in texts))
+        texts = zip(self.texts.sequences, self.masks, strict=True)
+        self.rows = [(sequence, observers[positions]) for sequence, positions in texts if positions]
+        self._count(sum(len(sequence) for sequence, _ in self.rows))
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
@@ -243,15 +242,13 @@ class ClozePlan:
         check_finite([logs])
         logs = np.minimum(logs.astype(np.float64), 0.0)
         ids = np.concatenate([found.top_ids for found in scores]).tolist()
-        words = EntryWords(self.tokenizer)
-        columns = zip(ids, logs.tolist(), np.exp(logs).tolist(), strict=True)
-        ranks = range(1, self.query.top_k + 1)
-
-        def fill(text: TokenizedText, position: int) -> FilledMask:
-            tokens, its_logs, probabilities = next(columns)
-            return FilledMask(position, text.span(position), words.of(tokens), its_logs, probabilities, ranks)
-
-        filled = [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self.masks, strict=True)]
+        words = map(EntryWords(self.tokenizer).of, ids)
+        columns = zip(words, logs, np.exp(logs), repeat(range(1, self.query.top_k + 1)), strict=False)
+        texts = zip(self.masks, self.texts.places, strict=True)
+        filled = [
+            [FilledMask(at, place, *next(columns)) for at, place in zip(positions, places, strict=True)]
+            for positions, places in texts
+        ]
         if self.query.logits:
             raw = np.concatenate([_logits(found).top_logits for found in scores]).tolist()
             for mask, logits in zip(chain.from_iterable(filled), raw, strict=True):
@@ -274,12 +271,11 @@ class ClozePlan:
                 logs[members] = found.asked_logs.sum(axis=0, dtype=np.float64)
         logs = np.minimum(logs, 0.0)
         order = np.argsort(-logs, kind="stable")
-        shares = np.exp(logs - np.logaddexp.reduce(logs))[order].tolist()
+        shares = np.exp(logs - np.logaddexp.reduce(logs))[order]
         logs, ranks = logs[order], ranks[order]
         words = [mask.spelling.words[place] for place in order.tolist()]
-        span, probabilities = tokenized.span(mask.position), np.exp(logs).tolist()
         raw = [logits[place] for place in order.tolist()] if self.query.logits else None
-        return FilledMask(mask.position, span, words, logs.tolist(), probabilities, ranks.tolist(), shares, raw)
+        return FilledMask(mask.position, tokenized.place(mask.position), words, logs, np.exp(logs), ranks.tolist(), shares, raw)
 
 
 def _logits(found: MaskScores) -> LogitScores:

@@ -16,10 +16,10 @@ from bertscope_service.analyses.cloze import MAX_PREDICTIONS, MAX_ROW_TOKENS
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.rounds import Rounds
-from bertscope_service.analyses.texts import join_pairs, mask_positions, read_blanks, with_masks
+from bertscope_service.analyses.texts import join_pairs, masks_of, read_blanks, with_masks
 from bertscope_service.checkpoints.entry_names import WrittenEntries, phrase_names, write_in_place
+from bertscope_service.checkpoints.flat_texts import FlatTexts
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
@@ -80,10 +80,7 @@ class FillingPlan(Rounds):
     def __init__(self, query: FillingQuery, tokenizer: TextTokenizer) -> None:
         self.query, self.tokenizer = query, tokenizer
         self.texts = self._tokenize()
-        needed = not query.next_sentence
-        self.masks = [
-            mask_positions(text, tokenizer, f"texts[{index}]", needed=needed) for index, text in enumerate(self.texts)
-        ]
+        self.masks = masks_of(self.texts, tokenizer, needed=not query.next_sentence)
         self._check_lengths()
         self._lengths = [
             list(product(range(1, query.max_pieces + 1), repeat=len(masks))) if masks else [] for masks in self.masks
@@ -94,7 +91,7 @@ class FillingPlan(Rounds):
         self._pairs_asked = next_sentence_rows(self.texts) if query.next_sentence else []
         self.rows = [*self._pairs_asked, *self._decoder.rows]
 
-    def _tokenize(self) -> list[TokenizedText]:
+    def _tokenize(self) -> FlatTexts:
         """Returns the tokens of each text. A text that is cut leaves room for the longest filling."""
         inputs, reserve = join_pairs(self.query.texts, self.query.text_pairs), 0
         if self.query.truncate and self.query.max_pieces > 1:
@@ -106,8 +103,8 @@ class FillingPlan(Rounds):
     def _check_lengths(self) -> None:
         """Checks the longest filling of each text, and the number of rows and tokens, before any of them is made."""
         query, most = self.query, self.query.max_row_tokens
-        tokens = sum(map(len, self.texts)) if query.next_sentence else 0
-        for index, (text, masks) in enumerate(zip(self.texts, self.masks, strict=True)):
+        tokens = sum(map(len, self.texts.sequences)) if query.next_sentence else 0
+        for index, (text, masks) in enumerate(zip(self.texts.sequences, self.masks, strict=True)):
             if not masks:
                 continue
             longest = len(text) + len(masks) * (query.max_pieces - 1)
@@ -132,9 +129,9 @@ class FillingPlan(Rounds):
 
     def _blanks(self) -> Iterator[Blanks]:
         """Yields the sequences of each text: one for each number of entries at each mask."""
-        for text, masks, combinations in zip(self.texts, self.masks, self._lengths, strict=True):
+        for sequence, masks, combinations in zip(self.texts.sequences, self.masks, self._lengths, strict=True):
             for lengths in combinations:
-                yield Blanks(text.sequence, masks) if max(lengths) == 1 else _widened(text.sequence, masks, lengths)
+                yield Blanks(sequence, masks) if max(lengths) == 1 else _widened(sequence, masks, lengths)
 
     def _check_predictions(self, blanks: Sequence[Blanks]) -> None:
         """Checks the number of entries in all fillings, and of those that are read to find them."""

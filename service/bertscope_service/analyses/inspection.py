@@ -199,9 +199,9 @@ class InspectionPlan:
         position = self._masks[number]
         return FilledMask(
             position,
-            self.text.span(position),
+            self.text.place(position),
             words.of(ids),
-            logs.tolist(),
-            np.exp(logs).tolist(),
+            logs,
+            np.exp(logs),
             [*range(1, len(top) + 1), *(others[token][1] for token in order)],
         )

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.candidates import Candidates, Word
+from bertscope_service.analyses.candidates import Candidates
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES
 from bertscope_service.analyses.observers.lens import LensObserver, LensScores, Translators, joined
 from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_named_inputs
 from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
+from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bertscope_service.analyses.candidates import Word, spell
+from bertscope_service.analyses.candidates import spell
 from bertscope_service.analyses.lens import require_entry
 from bertscope_service.analyses.objectives.labelled import find_label
 from bertscope_service.analyses.observers.declared_pooling import WholeText
@@ -32,6 +32,7 @@ from bertscope_service.analyses.states import prompt_tokens
 from bertscope_service.analyses.texts import character_before, mask_positions, read_input
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
+from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service import cancellation
 from bertscope_service.analyses.words import Span
+from bertscope_service.checkpoints.flat_texts import FlatTexts, read_flat
 from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
@@ -29,18 +30,25 @@ def join_pairs(texts: Sequence[str], text_pairs: Sequence[str]) -> list[tuple[st
     return list(zip(texts, text_pairs, strict=True)) if text_pairs else [(text,) for text in texts]
 
 
-def read_blanks(
-    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
-) -> list[TokenizedText]:
+def read_blanks(tokenizer: TextTokenizer, inputs: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0) -> FlatTexts:
     """Tokenizes texts and pairs with masks, number i named texts[i]. One that is cut leaves room for `reserve` more tokens.
 
     Raises InvalidArgument for one that is too long.
     """
     longest = tokenizer.max_tokens
-    texts = tokenizer.encode_all(inputs, truncate=truncate, reserve=min(reserve, longest // 2))
-    for index, text in enumerate(texts):
-        check_length(text, f"texts[{index}]", longest)
+    texts = read_flat(tokenizer, inputs, truncate=truncate, reserve=min(reserve, longest // 2))
+    for index, sequence in enumerate(texts.sequences):
+        if len(sequence) > longest:
+            check_length(texts[index], f"texts[{index}]", longest)
     return texts
+
+
+def masks_of(texts: FlatTexts, tokenizer: TextTokenizer, *, needed: bool) -> list[tuple[int, ...]]:
+    """Returns the positions of each text's masks; see mask_positions."""
+    return [
+        positions or mask_positions(texts[index], tokenizer, f"texts[{index}]", needed=needed)
+        for index, positions in enumerate(texts.masks)
+    ]
 
 
 def read_texts(
@@ -119,9 +127,12 @@ def _encode(
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, *, needed: bool = True) -> tuple[int, ...]:
     """Returns the positions of a text's masks, or those of a pair; at least one if they are `needed`. Raises InvalidArgument if
     there are none, or none are left after cutting."""
-    ids, mask = tokenized.sequence.ids, tokenizer.mask_id
-    if mask in ids:
-        return tuple([place for place, token in enumerate(ids) if token == mask])
+    if tokenized.places is not None:
+        found = tuple(tokenized.places)
+    else:
+        found = tuple([place for place, token in enumerate(tokenized.sequence.ids) if token == tokenizer.mask_id])
+    if found:
+        return found
     names = (MASK, tokenizer.mask_token or MASK)
     if not needed and not any(name in text for name in names for text in tokenized.texts):
         return ()
@@ -145,11 +156,9 @@ def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokeni
 
 def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequence:
     """Returns a sequence with `length` masks in place of the one at `position`."""
-    cut = slice(position, position + 1)
-    ids, segments = list(sequence.ids), list(sequence.segments)
-    ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
     repeats = np.where(np.arange(len(sequence)) == position, length, 1)
-    return TokenSequence(ids, segments, sequence.starts_at(partial(np.repeat, repeats=repeats, axis=0)))
+    widened = sequence.starts_at(partial(np.repeat, repeats=repeats, axis=0))
+    return TokenSequence(np.repeat(sequence.ids, repeats), np.repeat(sequence.segments, repeats), widened)
 
 
 def character_before(tokenized: TokenizedText, position: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
@@ -16,11 +16,12 @@ from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_fillings import asks_for_fillings, plan_fillings, render_fillings
 from bertscope_service.api.cloze_pairs import read_text_pairs, require_for_masks, require_heads
-from bertscope_service.api.cloze_predictions import MaskRenderer
+from bertscope_service.api.cloze_predictions import render_masks
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.request_memory import request_bytes
+from bertscope_service.api.wire import Kept, header, number
 from bertscope_service.encoders.base import Shape
 from bertscope_service.models.loaded import LoadedModel
 
@@ -31,7 +32,9 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def FillMask(self, request: cloze_pb2.FillMaskRequest, context: Context) -> cloze_pb2.FillMaskResponse:
+    async def FillMask(  # type: ignore[override]  # the interceptor sends bytes as they are
+        self, request: cloze_pb2.FillMaskRequest, context: Context
+    ) -> cloze_pb2.FillMaskResponse | bytes:
         if asks_for_fillings(request):
             return await answer(
                 self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=_fillings_size
@@ -90,14 +93,24 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
     )
 
 
-def render_fill_mask(plan: ClozePlan, results: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
-    response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
-    renderer = MaskRenderer(model.tokenizer)
+def render_fill_mask(plan: ClozePlan, results: Sequence[Any], model: LoadedModel) -> bytes:
+    """Renders a FillMaskResponse, as bytes."""
+    answer = plan.answer(results)
+    masks = render_masks(list(chain.from_iterable(answer)), model.tokenizer)
     follows = plan.next_sentence(results) or repeat(None)
-    for text, masks, probability_next in zip(plan.texts, plan.answer(results), follows, strict=False):
-        rendered = response.results.add(
-            tokens=len(text), truncated_tokens=text.truncated, next_sentence_probability=probability_next
-        )
-        for mask in masks:
-            renderer.render(mask, text, rendered.masks)
-    return response
+    parts = list[bytes]()
+    for text, sequence, truncated, follow in zip(answer, plan.texts.sequences, plan.texts.truncated, follows, strict=False):
+        own = [part for mask in islice(masks, len(text)) for part in (_MASK[len(mask)], mask)]
+        own += _TOKENS[len(sequence)], _TRUNCATED[truncated]
+        if follow is not None:
+            own.append(cloze_pb2.FilledText(next_sentence_probability=follow).SerializeToString())
+        rendered = b"".join(own)
+        parts += _TEXT[len(rendered)], rendered
+    parts.append(cloze_pb2.FillMaskResponse(provenance=render_provenance(model)).SerializeToString())
+    return b"".join(parts)
+
+
+_TEXT = Kept(header, cloze_pb2.FillMaskResponse.RESULTS_FIELD_NUMBER)
+_MASK = Kept(header, cloze_pb2.FilledText.MASKS_FIELD_NUMBER)
+_TOKENS = Kept(number, cloze_pb2.FilledText.TOKENS_FIELD_NUMBER)
+_TRUNCATED = Kept(number, cloze_pb2.FilledText.TRUNCATED_TOKENS_FIELD_NUMBER)

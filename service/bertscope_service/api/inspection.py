@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from functools import partial
 
-from bertscope.v1 import common_pb2, inspection_pb2, inspection_pb2_grpc
+from bertscope.v1 import cloze_pb2, common_pb2, inspection_pb2, inspection_pb2_grpc
 
 from bertscope_service.analyses.inspection import Inspection, InspectionPlan
 from bertscope_service.analyses.observers.map_views import MapView
 from bertscope_service.api.answer import INLINE_REPLY_BYTES, Backend, Call, Context
-from bertscope_service.api.cloze_predictions import MaskRenderer
+from bertscope_service.api.cloze_predictions import render_masks
 from bertscope_service.api.inspection_requests import FORMATS, plan_inspection
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
@@ -60,11 +60,8 @@ def render_header(plan: InspectionPlan, found: Inspection, model: LoadedModel) -
         heads=model.encoder.shape.heads,
         provenance=render_provenance(model),
     )
-    renderer = MaskRenderer(model.tokenizer)
-    for mask in found.masks:
-        renderer.render(mask, plan.text, header.masks)
-    for mask in found.untouched_masks:
-        renderer.render(mask, plan.text, header.untouched_masks)
+    header.masks.extend(map(cloze_pb2.FilledMask.FromString, render_masks(found.masks, model.tokenizer)))
+    header.untouched_masks.extend(map(cloze_pb2.FilledMask.FromString, render_masks(found.untouched_masks, model.tokenizer)))
     return inspection_pb2.InspectResponse(header=header)
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tokenizers import Tokenizer, normalizers
+
+LONG_TEXT = 1000
+"""Characters from which on numpy is faster than `str.isprintable`, which looks each of them up."""
+
+FIRST, LAST = 0x20, 0x7E
+"""The printable characters of ASCII, first and last."""
 
 
 def printable_ascii(text: str) -> bool:
     """Returns whether a text holds printable ASCII alone."""
-    return text.isascii() and text.isprintable()
+    if len(text) < LONG_TEXT or not text.isascii():
+        return text.isascii() and text.isprintable()
+    codes = np.frombuffer(text.encode(), dtype=np.uint8)
+    return bool(codes.min() >= FIRST and codes.max() <= LAST)
 
 
 def ascii_tokenizer(tokenizer: Tokenizer) -> Tokenizer | None:

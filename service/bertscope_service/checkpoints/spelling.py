@@ -15,11 +15,8 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE, Model, WordPiece
 
+from bertscope_service.checkpoints.encoding import encode_texts
 from bertscope_service.checkpoints.word_bounds import BLANK_PIECES
-
-LOCKED_CHARACTERS = 4000
-"""Texts that become longer in all are tokenized without Python's lock, so that other threads go on. Shorter ones are planned on
-the loop: a batch, however small, would wait there for threads of the library that tokenize another call's large one."""
 
 Pieces = tuple[int, ...]
 
@@ -125,9 +122,7 @@ class Speller:
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
-    if sum(map(len, texts)) <= LOCKED_CHARACTERS:
-        return [tokenizer.encode(text, add_special_tokens=False) for text in texts]
-    return tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return encode_texts(tokenizer, [(text,) for text in texts], sum(map(len, texts)), special=False)
 
 
 def _first_part(word: str, encoding: Encoding) -> str:

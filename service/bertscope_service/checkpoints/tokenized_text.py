@@ -5,10 +5,10 @@ Positions are Unicode code points of the caller's text, also if "[MASK]" became 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,27 +35,60 @@ class Piece:
     segment: int
 
 
+Place: TypeAlias = tuple[int, int, int]
+"""The text of a pair that a token is in, and the code points that it covers there, first and one past the last."""
+
+
 @dataclass(eq=False)
 class TokenizedText:
-    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
+    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away.
 
-    encoding: AnyEncoding
+    places: those of the masks, by their positions, if nothing but these was kept of the encoding, which `again` reads again.
+    """
+
     sequence: TokenSequence
     texts: tuple[str, ...]
     moves: Sequence[Moves]
     truncated: int
+    again: Callable[[], AnyEncoding] | None = None
+    places: Mapping[int, Place] | None = None
+
+    @classmethod
+    def of(
+        cls, encoding: AnyEncoding, segments: Sequence[int], texts: tuple[str, ...], moves: Sequence[Moves], truncated: int
+    ) -> TokenizedText:
+        """Keeps an encoding."""
+        sequence = TokenSequence(encoding.ids, segments, partial(starts, encoding, texts, moves))
+        made = cls(sequence, texts, moves, truncated)
+        made.encoding = encoding
+        return made
 
     def __len__(self) -> int:
         return len(self.sequence)
 
+    @cached_property
+    def encoding(self) -> AnyEncoding:
+        """What the tokenizer says of each token."""
+        if self.again is None:
+            raise ValueError("the text was made without its encoding")
+        return self.again()
+
     def span(self, index: int) -> tuple[int, int]:
         """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
         blanks."""
+        if self.places is not None and (known := self.places.get(index)) is not None:
+            return known[1:]
         return span(self.encoding, self.texts, self.moves, index)
 
     def segment(self, index: int) -> int:
         """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
+        if self.places is not None and (known := self.places.get(index)) is not None:
+            return known[0]
         return self.encoding.token_to_sequence(index) or 0
+
+    def place(self, index: int) -> Place:
+        """Returns both."""
+        return self.segment(index), *self.span(index)
 
     @cached_property
     def words(self) -> list[int | None]:
@@ -125,6 +158,11 @@ def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], 
         while end < (len(text) if limit is None else limit) and is_mark(text[end]):
             end += 1
     return start, end
+
+
+def place(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> Place:
+    """Returns the place of a token; see TokenizedText."""
+    return encoding.token_to_sequence(index) or 0, *span(encoding, texts, moves, index)
 
 
 def _next_start(encoding: AnyEncoding, moves: Moves, index: int, which: int) -> int | None:

