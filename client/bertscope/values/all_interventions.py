@@ -10,10 +10,11 @@ from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.changes import SiteIntervention, site_message
 from bertscope.values.interventions import HeadIntervention
-from bertscope.values.messages import MODES
+from bertscope.values.messages import names_of_values
 
 Interventions = HeadIntervention | SiteIntervention | Iterable[HeadIntervention | SiteIntervention]
 """One intervention on heads or one change at a site, or many of either."""
+MODES = names_of_values(common_pb2.HeadIntervention.Mode.DESCRIPTOR)
 
 
 def intervention_fields(interventions: Interventions) -> dict[str, Any]:

@@ -9,13 +9,12 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from google.protobuf.message import Message
 
-from bertscope.v1 import attention_statistics_pb2, common_pb2, compression_pb2
+from bertscope.v1 import common_pb2, compression_pb2
 from bertscope.values import validation
-from bertscope.values.choices import DataType, Mode, Quantity, Runtime, Scoring
 from bertscope.values.results import AppliedStep, Provenance, Token
 from bertscope.values.validation import TextOrPair
 
@@ -47,24 +46,21 @@ def prefix_of(enum: Any) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper() + "_"
 
 
-def values(choice: Any, enum: Any) -> dict[str, Any]:
-    """Returns the contract's values of the names that an argument chooses from: {"torch": RUNTIME_TORCH, ...}."""
-    return {name: enum.Value(prefix_of(enum.DESCRIPTOR) + name.upper()) for name in get_args(choice)}
-
-
-DATA_TYPES = values(DataType, common_pb2.DataType)
-SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood)
-QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity)
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "tf32": common_pb2.PRECISION_TENSORFLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
 }
-RUNTIMES = values(Runtime, common_pb2.Runtime)
-MODES = values(Mode, common_pb2.HeadIntervention.Mode)
 PRECISION_NAMES = {message: name for name, message in PRECISIONS.items()}
 """Names of precisions, which are shorter than in the contract."""
+
+
+def names_of_values(enum: Any) -> dict[str, Any]:
+    """Returns the values of an enum by their names in Python: {"within_word": 1}, without the one that is unspecified."""
+    if enum.name == "Precision":
+        return dict(PRECISIONS)
+    return {_name(enum, value.number): value.number for value in enum.values if value.number}
 
 
 def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
@@ -97,15 +93,9 @@ def _value(message: Message, name: str) -> Any:
     return value if field.enum_type is None else _name(field.enum_type, int(value))
 
 
-def enum_value(field: str, name: str | None, choice: Any, enum: Any) -> Any:
+def enum_value(field: str, name: str | None, enum: Any) -> Any:
     """Returns the contract's value of a name that an argument chooses; 0, which is no name's, for None."""
-    return 0 if name is None else validation.choice(field, name, values(choice, enum))
-
-
-def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:
-    """Returns the library to run a model with; None is the server's setting."""
-    chosen = None if runtime is None else validation.choice("runtime", runtime, RUNTIMES)
-    return chosen or common_pb2.RUNTIME_UNSPECIFIED
+    return 0 if name is None else validation.choice(field, name, names_of_values(enum.DESCRIPTOR))
 
 
 def asked_texts(texts: str | Iterable[str]) -> Asked[str]:

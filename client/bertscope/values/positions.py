@@ -10,7 +10,7 @@ from bertscope.errors import invalid_argument
 from bertscope.v1 import common_pb2, site_pb2
 from bertscope.values import validation
 from bertscope.values.choices import PositionKind
-from bertscope.values.messages import values
+from bertscope.values.messages import names_of_values
 from bertscope.values.spans import Span, span
 
 Place = tuple[int, int] | tuple[int, int, int]
@@ -20,7 +20,7 @@ Positions = PositionKind | SupportsIndex | Iterable[SupportsIndex] | Iterable[Pl
 Found = PositionKind | tuple[int, ...] | tuple[Span, ...]
 """Positions that were checked."""
 
-KINDS = values(PositionKind, site_pb2.Positions.Kind)
+KINDS = names_of_values(site_pb2.Positions.Kind.DESCRIPTOR)
 
 
 def checked_positions(field: str, given: object) -> Found:

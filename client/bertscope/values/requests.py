@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from bertscope.values import validation
 from bertscope.values.all_interventions import intervention_fields
-from bertscope.values.messages import PRECISIONS, prefix_of
+from bertscope.values.messages import names_of_values
 from bertscope.values.models import model_name
 
 Request = TypeVar("Request", bound=Message)
@@ -50,14 +50,6 @@ def request_of(kind: type[Request], /, **arguments: Any) -> Request:
         elif value is not None:
             fields[name] = checks[name](name, value)
     return kind(**fields)
-
-
-def names_of_values(enum: Any) -> dict[str, int]:
-    """Returns the values of an enum by their names in Python: {"within_word": 1}, without the one that is unspecified."""
-    if enum.name == "Precision":
-        return {name: int(value) for name, value in PRECISIONS.items()}
-    prefix = prefix_of(enum)
-    return {value.name.removeprefix(prefix).lower(): value.number for value in enum.values if value.number}
 
 
 @cache

@@ -135,7 +135,7 @@ class SimilarTo(TargetMessage):
         """Returns the message."""
         target = target_pb2.SimilarityTarget(
             other=text_input(validation.text_or_pair("other", self.other)),
-            pooling=enum_value("pooling", self.pooling, StatePooling, representation_states_pb2.StatePooling),
+            pooling=enum_value("pooling", self.pooling, representation_states_pb2.StatePooling),
         )
         return target_pb2.Target(similarity=target)
 
@@ -194,5 +194,5 @@ def _labels(target: TextLabel | WordLabel) -> dict[str, Any]:
 
 
 def _scale(name: str) -> target_pb2.TargetScale.ValueType:
-    found: target_pb2.TargetScale.ValueType = enum_value("scale", name, TargetScale, target_pb2.TargetScale)
+    found: target_pb2.TargetScale.ValueType = enum_value("scale", name, target_pb2.TargetScale)
     return found

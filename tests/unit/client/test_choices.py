@@ -8,7 +8,7 @@ import bertscope
 import pytest
 from bertscope.rpc import channel, contract
 from bertscope.values import choices
-from bertscope.values.requests import names_of_values
+from bertscope.values.messages import names_of_values
 
 SENT_BY_OTHER_NAMES = {"Scope", "Site", "PositionKind"}
 MADE_HERE = {"Picture", "TemplateChoice"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.values.requests import names_of_values
+from bertscope.values.messages import names_of_values
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 

@@ -42,6 +42,8 @@ SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 
 SEARCH, CALL, DESCRIBE, READ_RESULT = "search_tools", "call_tool", "describe", "read_result"
 
+READS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
 FINDERS = (
     types.Tool(
         name=SEARCH,
@@ -51,7 +53,7 @@ FINDERS = (
             "properties": {"query": {"type": "string", "description": "A few words: activation patching, probes, entities."}},
             "required": ["query"],
         },
-        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+        annotations=READS,
     ),
     types.Tool(
         name=CALL,
@@ -78,7 +80,7 @@ HELPERS = (
             "properties": {"name": {"type": "string", "description": "A tool (fill_mask) or a type (SiteIntervention)."}},
             "required": ["name"],
         },
-        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+        annotations=READS,
     ),
     types.Tool(
         name=READ_RESULT,
@@ -96,7 +98,7 @@ HELPERS = (
             },
             "required": ["result"],
         },
-        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+        annotations=READS,
     ),
 )
 """Tools that are not calls of the server."""

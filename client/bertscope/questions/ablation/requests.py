@@ -17,16 +17,12 @@ from bertscope.questions.ablation.task_objectives import (
 )
 from bertscope.v1 import ablation_pb2, common_pb2, distillation_pb2, question_answering_pb2, representation_states_pb2
 from bertscope.values import validation
-from bertscope.values.choices import Metric, Order, StatePooling
-from bertscope.values.messages import SCORINGS, enum_value, text_input, values
+from bertscope.values.messages import enum_value, text_input
 from bertscope.values.validation import HeadsByLayer, TextOrPair
 
 SCOPES = {"heads": "every_head", "layers": "every_layer"}
 """Names of scopes in the contract."""
 Labelled = TypeVar("Labelled", ablation_pb2.LabelledText, distillation_pb2.DistillationText)
-
-METRICS = values(Metric, ablation_pb2.Metric)
-ORDERS = values(Order, ablation_pb2.Greedy.Order)
 
 
 def objective_message(objective: Objective) -> ablation_pb2.Objective:
@@ -48,7 +44,8 @@ def _cloze(objective: ClozePrompts) -> dict[str, Any]:
 
 def _minimal_pairs(objective: MinimalPairs) -> dict[str, Any]:
     pairs = [ablation_pb2.MinimalPair(good=good, bad=bad) for good, bad in objective.pairs]
-    return {"minimal_pairs": ablation_pb2.MinimalPairs(pairs=pairs, scoring=SCORINGS[objective.scoring])}
+    scoring = enum_value("scoring", objective.scoring, common_pb2.PseudoLogLikelihood)
+    return {"minimal_pairs": ablation_pb2.MinimalPairs(pairs=pairs, scoring=scoring)}
 
 
 def _classification(objective: LabelledTexts) -> dict[str, Any]:
@@ -89,7 +86,7 @@ def _regression(objective: RatedTexts) -> dict[str, Any]:
 
 
 def _similarity(objective: SimilarTexts) -> dict[str, Any]:
-    pooling = enum_value("pooling", objective.pooling, StatePooling, representation_states_pb2.StatePooling)
+    pooling = enum_value("pooling", objective.pooling, representation_states_pb2.StatePooling)
     pairs = [ablation_pb2.RatedText(input=text_input(texts), value=value) for texts, value in objective.pairs]
     return {"similarity": ablation_pb2.SimilarTexts(pairs=pairs, pooling=pooling)}
 
@@ -173,8 +170,8 @@ def greedy_message(greedy: Greedy) -> ablation_pb2.Greedy:
     if not isinstance(greedy, Greedy):
         raise invalid_argument("greedy", "must be a bertscope.Greedy")
     return ablation_pb2.Greedy(
-        order=ORDERS[greedy.order],
+        order=enum_value("order", greedy.order, ablation_pb2.Greedy.Order),
         step=greedy.step,
         max_removed=greedy.max_removed or 0,
-        metric=ablation_pb2.METRIC_UNSPECIFIED if greedy.metric is None else METRICS[greedy.metric],
+        metric=enum_value("metric", greedy.metric, ablation_pb2.Metric),
     )

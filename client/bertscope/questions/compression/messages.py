@@ -8,7 +8,6 @@ from typing import Any
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.compression.steps import (
-    Criterion,
     FeedForwardRemoval,
     HalfPrecision,
     HeadRemoval,
@@ -25,12 +24,10 @@ from bertscope.questions.compression.steps import (
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import PRECISIONS, read, values
+from bertscope.values.messages import PRECISIONS, enum_value, read
 from bertscope.values.models import Model, read_model
 
 __all__ = ["CompressionProgress"]
-
-CRITERIA = values(Criterion, compression_pb2.FeedForwardRemoval.Criterion)
 
 
 @record
@@ -68,7 +65,8 @@ def _heads(step: HeadRemoval) -> compression_pb2.HeadRemoval:
 
 
 def _feed_forward(step: FeedForwardRemoval) -> compression_pb2.FeedForwardRemoval:
-    return compression_pb2.FeedForwardRemoval(share=step.share, criterion=CRITERIA[step.by], texts=step.texts)
+    criterion = enum_value("by", step.by, compression_pb2.FeedForwardRemoval.Criterion)
+    return compression_pb2.FeedForwardRemoval(share=step.share, criterion=criterion, texts=step.texts)
 
 
 MESSAGES: dict[type[Any], tuple[str, Callable[[Any], Any]]] = {

@@ -8,13 +8,10 @@ from typing import Any, cast
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
-from bertscope.values.choices import ObjectScoring
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, values
+from bertscope.values.messages import Asked
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
-
-SCORINGS = values(ObjectScoring, cloze_facts_pb2.ObjectScoring)
 
 
 @record

@@ -7,12 +7,10 @@ from bertscope.v1 import common_pb2, inspection_pb2
 from bertscope.values import validation
 from bertscope.values.choices import MapFormat
 from bertscope.values.display import record
-from bertscope.values.messages import values
+from bertscope.values.messages import enum_value
 from bertscope.values.validation import HeadsByLayer
 
 __all__ = ["MapView"]
-
-FORMATS = values(MapFormat, inspection_pb2.MapFormat)
 
 
 @record
@@ -50,7 +48,7 @@ def view_message(field: str, view: object) -> inspection_pb2.MapView:
         pixels=0 if view.pixels is None else validation.positive(f"{field}.pixels", view.pixels),
         rows=_range(f"{field}.rows", view.rows),
         columns=_range(f"{field}.columns", view.columns),
-        format=validation.choice(f"{field}.format", view.format, FORMATS),
+        format=enum_value(f"{field}.format", view.format, inspection_pb2.MapFormat),
         untouched=validation.flag(f"{field}.untouched", view.untouched),
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.probes.probes import Pooling
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
@@ -16,7 +15,7 @@ from bertscope.values import validation
 from bertscope.values.labelled_texts import Label, ProbeText, Value, ValuedText, names_of
 from bertscope.values.spans import Span
 
-POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling)
+POOLINGS = wire.names_of_values(TrainProbeRequest.Pooling.DESCRIPTOR)
 Texts = ProbeText | Iterable[ProbeText]
 ValuedTexts = ValuedText | Iterable[ValuedText]
 Request = TypeVar("Request", TrainProbeRequest, TrainEraserRequest)

@@ -13,9 +13,8 @@ from bertscope.errors import InvalidReply
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
-from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, enum_name, provenance, token, values
+from bertscope.values.messages import Asked, enum_name, names_of_values, provenance, token
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EntryScore", "LayerReading", "LensInput", "LensPosition", "LensText", "LensTexts"]
 
-NORMALISATIONS = values(LensNormalisation, lens_pb2.LensNormalisation)
+NORMALISATIONS = names_of_values(lens_pb2.LensNormalisation.DESCRIPTOR)
 
 
 @record

@@ -16,23 +16,17 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
-from bertscope.values.choices import StatePooling, StateQuantity, StateUnit
 from bertscope.values.display import record
 from bertscope.values.messages import (
     enum_name,
     provenance,
     texts_of,
     token,
-    values,
     with_items,
 )
 from bertscope.values.results import Provenance, Token
 
 __all__ = ["HiddenStates", "StatesInput"]
-
-UNITS = values(StateUnit, states_pb2.StateUnit)
-QUANTITIES = values(StateQuantity, states_pb2.StateQuantity)
-POOLINGS = values(StatePooling, states_pb2.StatePooling)
 
 
 @record
