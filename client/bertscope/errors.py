@@ -237,7 +237,7 @@ def from_call(call: grpc.RpcError, timeout: float | None = None, advice: Callabl
         status = rpc_status.from_call(failed)
         _read_details(status, error)
     if isinstance(error, DeadlineExceeded) and timeout is not None and not error.reason:
-        error.message = f"no answer within {max(0.0, timeout):g} s; allow more with timeout="
+        error.message = f"no answer within {timeout:g} s; allow more with timeout="
         error.args = (error.message,)
     if isinstance(error, Unavailable) and advice is not None and not error.reason:
         meaning = advice(error.message)

@@ -12,12 +12,11 @@ class Client(Calls):
     `target` is "host:port"; without it the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051. A method is its RPC in snake
     case. `model` is "models/x", "x" or a `Model`; None means the server's default model.
 
-    `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
-    `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`, `train_lens`,
-    `load_model`, `sweep_heads`, `compress_model`,
-    `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
-    one. `math.inf` means no limit anywhere.
+    `timeout` is in seconds, above 0. A call that answers once takes the client's timeout (60 unless set) if it has none of
+    its own; `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go
+    in. A call that streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`,
+    `train_lens`, `load_model`, `sweep_heads`, `compress_model`, `benchmark_models`, `benchmark_studies`) or may work for
+    long (`rank_heads`, `prune_heads`) has no limit unless it is given one. `math.inf` means no limit anywhere.
 
     `interventions` change what heads contribute (`zero`, `uniform`, `mean`, `scale`); `reference_texts` are what `mean`
     takes the mean over, required with it and rejected without.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from operator import methodcaller
 from types import MappingProxyType
@@ -92,15 +91,15 @@ def channel_options(
 def deadline(timeout: float | None, default: float | None) -> float | None:
     """Returns the seconds that a call may take: the call's own, else the default; None and over 30 years mean no limit.
 
-    Raises InvalidArgument for NaN.
+    Raises InvalidArgument unless it is above 0.
     """
     value = default if timeout is None else timeout
     if value is None:
         return None
     seconds = validation.number("timeout", value)
-    if math.isnan(seconds):
-        raise invalid_argument("timeout", "must be a number, not nan")
-    return None if seconds > MAX_TIMEOUT_SECONDS else max(-MAX_TIMEOUT_SECONDS, seconds)
+    if not seconds > 0:
+        raise invalid_argument("timeout", f"must be above 0 seconds, not {seconds:g}; math.inf means no limit")
+    return None if seconds > MAX_TIMEOUT_SECONDS else seconds
 
 
 class Failures:

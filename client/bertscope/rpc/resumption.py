@@ -83,7 +83,7 @@ class Extraction(Generic[Tensors]):
             return
         logger.info("a stream broke off (%s) and is resumed: %d texts are missing", error.code.name, len(self._missing))
         self.request = self._build([self._items[number] for number in self._missing])
-        self.timeout = None if self._end is None else self._end - monotonic()
+        self.timeout = None if self._end is None else _seconds_until(self._end)
         self._begin()
 
     def _begin(self) -> None:
@@ -119,7 +119,7 @@ class Extractions(Generic[Tensors]):
             if self._part is None:
                 self._parts.end()
                 return None
-            seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
+            seconds = self._seconds if self._end is None or self._part.start == 0 else _seconds_until(self._end)
             self._now = Extraction(self._build, self._part.items, self._start, seconds)
         return self._now
 
@@ -153,6 +153,11 @@ class Extractions(Generic[Tensors]):
         self._parts.put_back(rest)
         self._part = None
         return wait
+
+
+def _seconds_until(end: float) -> float:
+    """Returns the seconds that are left, at least a thousandth: a caller's own of 0 would be a wrong argument."""
+    return max(0.001, end - monotonic())
 
 
 def _broke_off(error: BertscopeError) -> bool:
