@@ -67,8 +67,15 @@ def test_the_command_prints_scores_and_what_came_back(
     shown = capsys.readouterr().out
     assert "KL from teacher, nats" in shown and "untrained" in shown and "models/taught" in shown
     assert "came back" in shown and "divergence" in shown
+    assert "too small" not in shown
     rows = (tmp_path / "scores.csv").read_text(encoding="utf-8").splitlines()
     assert rows[0] == "model,accuracy,loss,agreement,divergence" and rows[1].startswith("teacher,")
+
+
+def test_few_texts_tell_nothing(school: Host, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--train", corpus, "--name", "few", "--folder", tmp_path / "few", "--epochs", 1]
+    assert command(school, "--model", "bert", "--steps", "layers=0+2", *given) == 0
+    assert "a test of 1 text is too small to tell" in " ".join(capsys.readouterr().out.split())
 
 
 def test_labels_come_from_a_column(school: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from bertscope import DistilledModel, LabelledTexts
+from bertscope.values.bootstrap import MIN_ITEMS
 from bertscope.values.choices import StateLoss
 from bertscope.values.documents import fields_of
 from rich.console import Console
@@ -146,6 +147,9 @@ def print_distilled(screen: Console, found: DistilledModel) -> None:
                 "the share of what the untrained student lost that came back", table(["", "share#%", "95 % interval#%"], shares)
             )
         )
+    if found.test.texts < MIN_ITEMS or any(one.interval is None for one in found.recoveries.values()):
+        tested = plural(found.test.texts, "text")
+        screen.print(f"a test of {tested} is too small to tell what training brought: give more with --test", style="yellow")
     if not found.best_update:
         screen.print("no evaluation on dev was better than before training: the untrained student is kept; try another --rate")
     print_models(screen, [found.model])
