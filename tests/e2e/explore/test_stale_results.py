@@ -62,6 +62,17 @@ def test_a_refused_model_shows_nothing_of_the_one_before(visit: Visit, two: Page
     expect(tab.locator(".head")).to_have_count(36)
 
 
+def test_a_comparison_begins_with_another_model_and_keeps_the_same_one_if_chosen(visit: Visit, two: Page) -> None:
+    tab = visit("#compare", of=two).tab
+    other, status = tab.get_by_label("The other model"), tab.locator(".page-footer .status-line")
+    expect(tab.locator(".pair-maps h3")).to_have_text(["bertscope-mini", "three-layers"])
+    expect(other).to_have_value("three-layers")
+    expect(status).to_contain_text("compared in")
+    other.select_option("bertscope-mini")
+    expect(status).to_contain_text("Choose another model")
+    expect(tab.locator(".pair-maps h3")).to_have_text(["bertscope-mini", "bertscope-mini"])
+
+
 @pytest.mark.parametrize(
     ("view", "question", "results"),
     [
@@ -178,7 +189,7 @@ def test_models_of_other_shapes_say_what_can_be_compared(visit: Visit, two: Page
     expect(panel).to_contain_text("they have 6 and 3 layers")
     expect(panel).to_contain_text("compare by their best heads (Sentences, Relations)")
     assert not re.search("other_model|ScoreRelations|models/", panel.inner_text())
-    tab.goto(tab.url.replace("other=three-layers&", ""))
+    tab.goto(tab.url.replace("three-layers", "bertscope-mini"))
     tab.locator("#view").evaluate("() => location.reload()")
     tab.get_by_role("button", name="Example: silence heads on one side").click()
     expect(panel).to_contain_text("Jensen-Shannon divergence")

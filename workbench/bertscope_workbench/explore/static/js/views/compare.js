@@ -23,7 +23,7 @@ export function mount(container, context) {
   const {state} = context;
   /** @type {any} */ let answer = {};
   const sentence = createSentence((text, pause) => set({text}, !pause));
-  const other = h("select", {"aria-label": "The other model", onchange: () => set({other: other.value || null}, true)});
+  const other = h("select", {"aria-label": "The other model", onchange: () => set({other: other.value}, true)});
   const name = h("strong");
   const chips = createChips(places => {
     const next = changes();
@@ -57,36 +57,41 @@ export function mount(container, context) {
   function set(patch, push) { state.set(patch, {push}); }
   function now() { return {text: EXAMPLES[0], ...state.get()}; }
   function changes() { return changing.read(now().changes); }
+  function hosted() { return context.models().map((/** @type {any} */ each) => each.name.replace("models/", "")); }
   function leftName() { return context.model()?.name.replace("models/", "") ?? ""; }
+  /** The chosen model, else another than the first, unless heads are changed or there is no other. */
+  function second() {
+    const others = changes().size ? [] : hosted();
+    return now().other || others.find((/** @type {string} */ each) => each !== leftName()) || leftName();
+  }
   function rightName() {
-    const changed = changes().size ? " changed" : "";
-    return (now().other || leftName()) + changed;
+    return second() + (changes().size ? " changed" : "");
   }
 
   function shellLine() {
-    return command(`attention compare ${now().other || leftName()}`, now().text, ...changing.options(changes()), ...(now().model ? ["--model", now().model] : []));
+    return command(`attention compare ${second()}`, now().text, ...changing.options(changes()), ...(now().model ? ["--model", now().model] : []));
   }
 
   function pythonText() {
-    const words = [pythonQuoted(now().text), pythonQuoted(now().other || leftName()), ...(now().model ? [`model=${pythonQuoted(now().model)}`] : [])];
+    const words = [pythonQuoted(now().text), pythonQuoted(second()), ...(now().model ? [`model=${pythonQuoted(now().model)}`] : [])];
     if (changes().size) words.push(`interventions=${changing.python(changes())}`);
     return pythonLines(`client.compare_attention(${words.join(", ")})`);
   }
 
   function place() {
     const [, layer, head] = (/^(\d+)\.(\d+)$/.exec(now().at ?? "") ?? []).map(Number);
-    const both = [context.model(), context.models().find((/** @type {any} */ each) => each.name === `models/${now().other}`)].filter(Boolean);
+    const both = [context.model(), context.models().find((/** @type {any} */ each) => each.name === `models/${second()}`)].filter(Boolean);
     return both.every(model => layer < model.layers && head < model.heads) ? [layer, head] : [0, 0];
   }
 
   /** What to do where there is nothing to compare; "" where there is. */
-  const nothing = () => (changes().size || (now().other && now().other !== leftName()) ? ""
+  const nothing = () => (changes().size || second() !== leftName() ? ""
     : `${context.models().length > 1 ? "Choose another model" : "This is the only model: load another one, under Models"}, or change heads under Explore: then the model is compared with itself as changed there.`);
 
   async function refresh() {
     const [layer, head] = place();
     const reference = [...changes().values()].some(({kind}) => kind === "m") ? (now().reference ?? "").split("\n").filter(Boolean) : [];
-    const body = {text: now().text, model: now().model ?? "", other: now().other ?? "", changes: changing.asked(changes()), reference_texts: reference, detail: [{layer, head}]};
+    const body = {text: now().text, model: now().model ?? "", other: second() === leftName() ? "" : second(), changes: changing.asked(changes()), reference_texts: reference, detail: [{layer, head}]};
     if (!body.text.trim()) {
       asking.none(EMPTY);
       return;
@@ -106,9 +111,9 @@ export function mount(container, context) {
   function draw() {
     sentence.set(now().text);
     name.textContent = leftName();
-    replace(other, h("option", {value: ""}, `${leftName()}${changes().size ? ", with the changes" : ""}`), context.models().map((/** @type {any} */ each) => each.name.replace("models/", ""))
+    replace(other, h("option", {value: leftName()}, `${leftName()}${changes().size ? ", with the changes" : ""}`), hosted()
       .filter((/** @type {string} */ each) => each !== leftName()).map((/** @type {string} */ each) => h("option", {value: each}, each)));
-    other.value = now().other ?? "";
+    other.value = second();
     chips.element.hidden = !changes().size;
     if (!answer.left) return;
     const [layer, head] = place();
