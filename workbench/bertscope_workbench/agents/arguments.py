@@ -1,8 +1,9 @@
 """Makes requests of the arguments that agents give: JSON of the contract, and the short forms that agents write in its place.
 
 A text stands for a message of one ("inputs": ["a text"]), a list of two texts for a pair, a list of texts for a set of them,
-{"3": [1, 4]} for heads by layer, one value for a list of one, "zero" for MODE_ZERO; `texts`, `inputs` and `sets` each mean the
-one of them that a request has. Knows no rpc by name.
+{"3": [1, 4]} for heads by layer, silenced ones among interventions, "are,is" for the target "are" over "is" at the mask, one
+value for a list of one, "zero" for MODE_ZERO; `texts`, `inputs` and `sets` each mean the one of them that a request has. Knows
+no rpc by name.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ ITEMS = ("texts", "inputs", "sets")
 
 HOLDERS = ("text", "input")
 """Fields of a message that a text alone stands for."""
+
+
+FLAT_TARGETS = {"answer": "mask", "label": "label"}
+"""Kinds of targets by a text that they have."""
 
 
 def request(operation: Operation, arguments: Mapping[str, Any]) -> Message:
@@ -65,11 +70,10 @@ def _value(field: Any, value: Any, path: str) -> Any:
         return _single(field, value, path)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return value
-    if _is_by_layer(value) and _has_layers(field.message_type):
-        return [*_by_layer(value)]
-    return [
-        _single(field, each, f"{path}[{index}]") for index, each in enumerate(value if isinstance(value, list) else [value])
-    ]
+    values = value if isinstance(value, list) else [value]
+    if _has_layers(field.message_type):
+        values = [one for each in values for one in (_by_layer(field.message_type, each) if _is_by_layer(each) else [each])]
+    return [_single(field, each, f"{path}[{index}]") for index, each in enumerate(values)]
 
 
 def _single(field: Any, value: Any, path: str) -> Any:
@@ -87,6 +91,8 @@ def _single(field: Any, value: Any, path: str) -> Any:
 def _held(message: Any, value: Any) -> Any:
     """Returns what a short form stands for; anything else as it is."""
     fields = message.fields_by_name
+    if message.name == "Target":
+        return _target(value)
     if isinstance(value, str):
         return next(({name: value} for name in HOLDERS if name in fields), value)
     if isinstance(value, list) and len(value) == 2 and {"text", "text_pair"} <= {*fields}:
@@ -95,8 +101,19 @@ def _held(message: Any, value: Any) -> Any:
         return next(({name: value} for name in ITEMS if name in fields), value)
     if _is_by_layer(value):
         name = next((each.name for each in message.fields if each.is_repeated and _has_layers(each.message_type)), None)
-        return value if name is None else {name: [*_by_layer(value)]}
+        return value if name is None else {name: value}
     return value
+
+
+def _target(value: Any) -> Any:
+    """Returns the target of "A,B" or {"answer": "A", "other": "B"}, a word at the mask over another, or of {"label": "A"}."""
+    if isinstance(value, str):
+        value = dict(zip(("answer", "other"), map(str.strip, value.split(",", 1)), strict=False))
+    if not isinstance(value, dict):
+        return value
+    kind = next((kind for name, kind in FLAT_TARGETS.items() if isinstance(value.get(name), str)), None)
+    own = {name: each for name, each in value.items() if name != "scale"}
+    return value if kind is None else {kind: own} | ({"scale": value["scale"]} if "scale" in value else {})
 
 
 def _is_by_layer(value: Any) -> bool:
@@ -104,9 +121,9 @@ def _is_by_layer(value: Any) -> bool:
 
 
 def _has_layers(message: Any) -> bool:
-    return message is not None and {"layer", "heads"} == {*message.fields_by_name}
+    return message is not None and message.name in ("LayerHeads", "HeadIntervention")
 
 
-def _by_layer(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_layer(message: Any, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for layer, heads in value.items():
-        yield {"layer": int(layer), "heads": heads if isinstance(heads, list) else [heads]}
+        yield {"layer": int(layer), "heads": heads} | ({"mode": "zero"} if message.name == "HeadIntervention" else {})

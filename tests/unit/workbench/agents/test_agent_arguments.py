@@ -19,6 +19,22 @@ ZERO = [{"layer": 2, "heads": [3], "mode": "MODE_ZERO"}]
             {"texts": "[MASK]", "interventions": {"layer": 2, "heads": 3, "mode": "zero"}},
             {"texts": ["[MASK]"], "interventions": ZERO},
         ),
+        ("fill_mask", {"texts": "[MASK]", "interventions": {"2": [3]}}, {"texts": ["[MASK]"], "interventions": ZERO}),
+        (
+            "attribute_words",
+            {
+                "inputs": [
+                    {"text": "a [MASK]", "target": "are, is"},
+                    {"text": "b", "target": {"label": "x", "scale": "logit"}},
+                ]
+            },
+            {
+                "inputs": [
+                    {"text": "a [MASK]", "target": {"mask": {"answer": "are", "other": "is"}}},
+                    {"text": "b", "target": {"label": {"label": "x"}, "scale": "TARGET_SCALE_LOGIT"}},
+                ]
+            },
+        ),
         ("compare_texts", {"texts": [["good", "bad"]]}, {"sets": [{"texts": ["good", "bad"]}]}),
         ("sweep_heads", {"sets": [{"1": [0, 2]}]}, {"sets": [{"layers": [{"layer": 1, "heads": [0, 2]}]}]}),
         ("prune_heads", {"heads": {"1": 0}, "modelId": "m"}, {"heads": [{"layer": 1, "heads": [0]}], "modelId": "m"}),
