@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -169,6 +170,8 @@ def run_claims(
     if all(not claim.tests and not questions[claim.name].read.items for claim in claims):
         missing = "; ".join(dict.fromkeys(each.missing.replace(WHERE, "") for each in questions.values() if each.missing))
         where = WHERE if data.folder is None else ""
+        sources = dict.fromkeys(source for claim in claims for source in re.findall(r"github\.com/[\w/-]+", claim.paper or ""))
+        where += f"; published at {', '.join(sources)}" if sources else ""
         raise invalid_argument("data", f"there is nothing to ask: {missing + where if missing else 'all items are skipped'}")
     hosted = [_ready(client, name) for name in models]
     if len({model.name for model in hosted}) < len(hosted):
