@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -50,7 +50,8 @@ __all__ = [
 CLIENT_SIDE = "CLIENT_SIDE"
 """The reason of errors made by the client: it rejected an argument, or replies are inconsistent."""
 
-PACKAGE = Path(__file__).parent
+OURS = ("bertscope", "bertscope_workbench")
+"""Packages whose frames say nothing to a caller."""
 
 REQUEST_ID = "x-request-id"
 """Key of the metadata with the id under which a server logs a call."""
@@ -131,8 +132,9 @@ class WrongArgument(TypeError):
 
 def callers_lines(error: BaseException) -> list[str]:
     """Returns the lines that a notebook shows of an error (IPython asks its `_render_traceback_`): the caller's frames and the
-    message, without the frames inside of this package."""
-    frames = [frame for frame in extract_tb(error.__traceback__) if PACKAGE not in Path(frame.filename).parents]
+    message, without the frames inside of our packages."""
+    modules = (str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__))
+    frames = [frame for frame, module in zip(extract_tb(error.__traceback__), modules, strict=True) if module not in OURS]
     places = [f"{Path(frame.filename).name}, line {frame.lineno}: {frame.line}" for frame in frames[1:] or frames]
     return [*places, f"{type(error).__name__}: {error}"]
 

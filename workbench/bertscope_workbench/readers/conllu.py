@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, TypeVar
 from bertscope import Span
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made
+from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made, require_file
 
 BOM = b"\xef\xbb\xbf"
 """A mark that some programs write before the first line of UTF-8."""
@@ -70,6 +70,7 @@ def read_sentences(path: File, limit: SupportsIndex | None, item: Callable[[Sent
         return None if sentence is None else item(sentence)
 
     path = Path(path)
+    require_file(path)
     with path.open("rb") as file:
         sentences = made(path, blocks(file), made_of, found.problems.append)
         return collected(found, sentences, limit, path, "has no sentence; give a CoNLL-U file")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
 from bertscope import InvalidArgument
-from bertscope.errors import invalid_argument
+from bertscope.errors import callers_lines, invalid_argument
 from bertscope.values import validation
 
 from bertscope_workbench.readers.table_rows import Broken, bad_line
@@ -24,6 +26,13 @@ class BadLine(Exception):
         super().__init__(problem)
         self.number = number
         """The line's number."""
+
+
+class MissingFile(FileNotFoundError):
+    """There is no such file; a notebook shows the caller's line alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        return callers_lines(self)
 
 
 class Items(list[T]):
@@ -48,6 +57,12 @@ class PartialItems(Items[T]):
 ItemsT = TypeVar("ItemsT", bound=Items[Any])
 
 
+def require_file(path: Path) -> None:
+    """Raises MissingFile if there is no such file, before readers that hand on lines to each other."""
+    if not path.exists():
+        raise MissingFile(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
 def made(path: Path, rows: Iterable[tuple[int, V]], item: Callable[[V], T | None], broken: Broken) -> Iterator[tuple[int, T]]:
     """Yields what `item` makes of numbered rows, but None; `broken` is told about a row for which it raises InvalidArgument, or
     BadLine to name another line of it."""
@@ -64,8 +79,9 @@ def made(path: Path, rows: Iterable[tuple[int, V]], item: Callable[[V], T | None
 
 
 def collected(found: ItemsT, items: Iterable[tuple[int, Any]], limit: SupportsIndex | None, path: Path, empty: str) -> ItemsT:
-    """Returns `found` with the first `limit` of numbered items. Raises the first of its problems, or InvalidArgument that says
-    how the file is `empty`, if there is none."""
+    """Returns `found` with the first `limit` of numbered items. Raises MissingFile without the file, the first of its problems,
+    or InvalidArgument that says how the file is `empty`, if there is none."""
+    require_file(path)
     for number, value in itertools.islice(items, None if limit is None else validation.positive("limit", limit)):
         found.append(value)
         found.lines.append(number)

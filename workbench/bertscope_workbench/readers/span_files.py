@@ -19,7 +19,7 @@ from bertscope.values.labelled_texts import Label, Value
 from bertscope.values.validation import File, TextOrPair
 
 from bertscope_workbench.readers.conllu import blocks, decoded
-from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made, no_line
+from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made, no_line, require_file
 from bertscope_workbench.readers.table_rows import Broken, Row, bad_line, json_lines
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
 
@@ -158,6 +158,7 @@ def _read_spans(path: Path, limit: SupportsIndex | None, found: FoundT, *, label
     if suffix != COLUMNS:
         rows = json_lines(path, broken, ("text", "spans"))
         return collected(found, made(path, rows, partial(_spans, labelled=labelled), broken), limit, path, empty)
+    require_file(path)
     with path.open("rb") as file:
         sentences = ((lines[0][0], lines) for _, lines in blocks(file))
         return collected(found, made(path, sentences, _sentence, broken), limit, path, empty)

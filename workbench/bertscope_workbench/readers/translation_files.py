@@ -14,7 +14,7 @@ from bertscope.values.validation import File
 
 from bertscope_workbench.analyses.alignment import GoldAlignment
 from bertscope_workbench.readers.files import TRANSLATIONS, Columns, read_items
-from bertscope_workbench.readers.item_lists import Items, collected, no_line
+from bertscope_workbench.readers.item_lists import Items, collected, no_line, require_file
 from bertscope_workbench.readers.table_rows import bad_line, text_lines
 
 __all__ = ["read_gold_alignments", "read_translations"]
@@ -51,6 +51,7 @@ def read_gold_alignments(path: File, *, limit: SupportsIndex | None = None) -> l
     """
     most = None if limit is None else validation.positive("limit", limit)
     found = []
+    require_file(Path(path))
     with Path(path).open(encoding="utf-8-sig", errors="surrogateescape") as file:  # Parsing reports what is not UTF-8.
         for number, line in itertools.islice(enumerate(file, start=1), most):
             try:
