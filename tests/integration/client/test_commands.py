@@ -55,7 +55,7 @@ def test_compared_attention(shown: Callable[..., str], tmp_path: Path) -> None:
     assert found["other_provenance"]["model"] == "models/bert"
 
 
-def test_compared_representations(shown: Callable[..., str], tmp_path: Path) -> None:
+def test_compared_representations(shown: Callable[..., str], host: Host, run_at: Command, tmp_path: Path) -> None:
     texts = ["The cat sat on the mat.", "It is late."]
     asked = ("cka", *texts, "Nobody waited.", "--compare", "roberta", "--plot", "cka.png", "--output", "cka.csv")
     printed = " ".join(shown(*asked).split())
@@ -65,6 +65,8 @@ def test_compared_representations(shown: Callable[..., str], tmp_path: Path) -> 
     found = json.loads(shown("cka", *texts, "--zero", "0", "--layer", "4,0", "--json"))
     assert (found["layers"], found["other_layers"], found["interventions"]) == ([4, 0], [4, 0], True)
     assert found["cka"][1][1] == pytest.approx(1, abs=1e-4)
+    code, out, err = run_at(host.target, "cka", "a", "Nobody waited.")
+    assert (code, out) == (1, "") and "nothing can be compared: 2 texts of fewer than four words; give" in err
 
 
 def test_neighbours_and_variance_of_words(shown: Callable[..., str]) -> None:

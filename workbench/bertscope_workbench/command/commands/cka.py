@@ -18,7 +18,7 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.output import plural, print_heading, table, titled
+from bertscope_workbench.command.views.output import Failure, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.plots.representation_comparison import save_representations
 
@@ -48,6 +48,9 @@ def cka(
             **to.arguments(),
             **call.arguments(),
         )
+    if not found.compared_texts:
+        given = plural(found.texts, "text")
+        raise Failure(f"nothing can be compared: {given} of fewer than four words; give texts of four words or more")
     written = out.write(found, partial(save_representations, found))
     print_result(found, comparison_document, print_representations, json=call.json, written=written, source=source)
 
