@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
+from bertscope_service.checkpoints.given_sources import require_paths
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.gpu_files import check_gpu
 from bertscope_service.observability import logs
@@ -77,6 +78,7 @@ def main(
         )
         return 2
     try:
+        require_paths(settings.model)
         check_gpu(settings.device)
         check_free(settings.address, settings.metrics_address)
     except (OSError, FailedPrecondition, InvalidArgument) as error:

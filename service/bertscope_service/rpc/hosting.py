@@ -15,12 +15,12 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
+from bertscope_service.checkpoints.given_sources import name_and_source
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.encoders.device_memory import pinned_memory
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.kept_exports import exports_bytes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model
@@ -129,10 +129,5 @@ def _timed(what: str) -> Iterator[None]:
 
 def parse_model(entry: str, settings: Settings) -> LoadSpec:
     """Parses [NAME=]SOURCE; the name defaults to the source's last part. Raises InvalidArgument."""
-    name, equals, source = entry.partition("=")
-    # A folder may have "=" in its name; then the part before it is no name.
-    if not equals or "/" in name:
-        name, source = "", entry
-    if not source.strip():
-        raise InvalidArgument("model", f"--model {entry!r} names no source; write NAME=SOURCE or SOURCE", "NO_SOURCE")
+    name, source = name_and_source(entry)
     return load_spec(name, source, settings.device, settings.precision, settings.runtime)
