@@ -143,7 +143,7 @@ class TraceCalls(Connection):
 
         Many pairs go in calls of a few seconds, within `timeout` each; sums over pairs add up exactly. `memory_bytes` bounds
         the states that runs share on the server. `start_from` is a trace that was cut short, what `SiteSweep.partial` gave
-        or `Trace.save` wrote: only the pairs that it lacks are measured. Raises InvalidArgument unless it was asked the same.
+        or `Trace.save` wrote: only the pairs that it lacks are measured, of a whole one none. Raises InvalidArgument unless it was asked the same.
         """
         request = sweep_sites_request(
             model=model,
@@ -172,6 +172,8 @@ class TraceCalls(Connection):
         self, request: ablation_sites_pb2.SweepSitesRequest, pairs: Sequence[AskedPair], first: int, timeout: float | None
     ) -> Generator[Response, None, None]:
         """Yields the messages of one call after another; the first of these pairs has the number `first`."""
+        if not pairs:
+            return  # An earlier trace has all.
         pace: Pace[AskedPair] = Pace(lambda pair: pair.work * max(1, len(request.scopes)), timeout, request.reference_texts)
         parts = Parts(iter(pairs), len(pairs), self._limit, pace=pace, numbers=range(first, first + len(pairs)))
         while (part := parts.take()) is not None:

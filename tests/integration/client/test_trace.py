@@ -134,6 +134,9 @@ def test_the_command_goes_on(command, server, tmp_path, small):
     assert code == 0
     assert len(server.requests) == 2
     assert json.loads(out)["effects"] == json.loads(whole)["effects"]
+    (tmp_path / "whole.json").write_text(whole)
+    code, out, _ = command("trace", "--pairs", "pairs.jsonl", "--resume", "whole.json", "--plot", "whole.png")
+    assert (code, "wrote whole.png" in out, len(server.requests)) == (0, True, 2)
     code, _, err = command("trace", "--pairs", "pairs.jsonl", "--direction", "break", "--resume", rest)
     assert (code, "--resume was measured with direction" in err) == (1, True)
 

@@ -85,8 +85,6 @@ def resume(request: ablation_pb2.SweepHeadsRequest, earlier: SweepTable) -> abla
     Resamples and confidence that the request leaves open are those of the earlier one. Raises InvalidArgument, naming the first
     difference, unless both requests are the same.
     """
-    if earlier.complete:
-        raise invalid_argument("start_from", "start_from is a whole sweep: nothing is left to measure")
     if not earlier.asked or not earlier.provenance.weights_digest:
         raise invalid_argument(
             "start_from", "start_from does not say what it was asked, or of which weights; measure all again"

@@ -143,6 +143,4 @@ def begin(request: Request, pairs: Sequence[Message], start_from: Trace | str | 
     if digests != earlier.digests:
         different = next((n for n, (a, b) in enumerate(zip(digests, earlier.digests, strict=False)) if a != b), len(digests))
         raise invalid_argument("start_from", f"start_from has another pair {different}; give the same pairs, in the same order")
-    if len(pairs) == len(earlier.pairs):
-        raise invalid_argument("start_from", "start_from is a whole trace: nothing is left to measure")
     return replace(earlier, interrupted=None)

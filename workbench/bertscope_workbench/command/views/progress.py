@@ -74,10 +74,10 @@ def tracing(sweep: SiteSweep, came: Callable[[], None]) -> Trace:
     """Waits for the end of a trace, and shows how many pairs are done, of one pair how many effects have come; calls `came`
     at each effect."""
     with _progress(*COUNTED) as progress:
-        total = sweep.start.total if sweep.total_pairs == 1 else sweep.total_pairs
-        task = progress.add_task("tracing", total=total)
+        alone = (sweep.total_pairs, sweep.done_pairs) == (1, 0)
+        task = progress.add_task("tracing", total=sweep.start.total if alone else sweep.total_pairs)
         for number, _ in enumerate(sweep, 1):
-            progress.update(task, completed=number if sweep.total_pairs == 1 else sweep.done_pairs)
+            progress.update(task, completed=number if alone else sweep.done_pairs)
             came()
         return sweep.table()
 
