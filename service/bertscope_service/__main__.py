@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
-from bertscope_service.checkpoints.given_sources import require_paths
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.models.given_sources import require_paths
 from bertscope_service.models.gpu_files import check_gpu
 from bertscope_service.observability import logs
 from bertscope_service.rpc import native_environment as process

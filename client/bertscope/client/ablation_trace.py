@@ -143,7 +143,7 @@ class TraceCalls(Connection):
 
         Many pairs go in calls of a few seconds, within `timeout` each; sums over pairs add up exactly. `memory_bytes` bounds
         the states that runs share on the server. `start_from` is a trace that was cut short, what `SiteSweep.partial` gave
-        or `Trace.save` wrote: only the pairs that it lacks are measured, of a whole one none. Raises InvalidArgument unless it was asked the same.
+        or `Trace.save` wrote: only the pairs that it lacks are measured. Raises InvalidArgument unless it was asked the same.
         """
         request = sweep_sites_request(
             model=model,

@@ -15,12 +15,12 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
-from bertscope_service.checkpoints.given_sources import name_and_source
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.encoders.device_memory import pinned_memory
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
+from bertscope_service.models.given_sources import name_and_source
 from bertscope_service.models.kept_exports import exports_bytes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model

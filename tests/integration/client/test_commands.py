@@ -66,7 +66,7 @@ def test_compared_representations(shown: Callable[..., str], host: Host, run_at:
     assert (found["layers"], found["other_layers"], found["interventions"]) == ([4, 0], [4, 0], True)
     assert found["cka"][1][1] == pytest.approx(1, abs=1e-4)
     code, out, err = run_at(host.target, "cka", "a", "Nobody waited.")
-    assert (code, out) == (1, "") and "nothing can be compared: 2 texts of fewer than four words; give" in err
+    assert (code, out) == (1, "") and "nothing to compare: 2 texts of fewer than four words; give" in err
 
 
 def test_neighbours_and_variance_of_words(shown: Callable[..., str]) -> None:

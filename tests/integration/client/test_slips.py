@@ -44,13 +44,8 @@ def test_a_notebook_shows_the_cells_line_and_the_message(client, capsys) -> None
     shell.run_cell('client.fill_mask("a [MASK]", topk=3)', store_history=False)
     shown = capsys.readouterr().out.strip().splitlines()
     assert shown[1:] == ["WrongArgument: fill_mask() has no argument topk; did you mean top_k?"]
-    for call in (
-        "read_texts('no.txt')",
-        "read_conllu('no.conllu')",
-        "read_span_texts('no.jsonl')",
-        "read_gold_alignments('no.')",
-    ):
-        shell.run_cell(f"import bertscope_workbench as files; files.{call}", store_history=False)
+    for call in ("texts('no.txt')", "conllu('no.conllu')", "span_texts('no.jsonl')", "gold_alignments('no.')"):
+        shell.run_cell(f"import bertscope_workbench as files; files.read_{call}", store_history=False)
         shown = capsys.readouterr().out.strip().splitlines()
         assert (len(shown), shown[1][:54]) == (2, "MissingFile: [Errno 2] No such file or directory: 'no.")
 

@@ -1,9 +1,8 @@
 """Makes requests of the arguments that agents give: JSON of the contract, and the short forms that agents write in its place.
 
 A text stands for a message of one ("inputs": ["a text"]), a list of two texts for a pair, a list of texts for a set of them,
-{"3": [1, 4]} for heads by layer, silenced ones among interventions, "are,is" for the target "are" over "is" at the mask, one
-value for a list of one, "zero" for MODE_ZERO; `texts`, `inputs` and `sets` each mean the one of them that a request has. Knows
-no rpc by name.
+{"3": [1, 4]} for heads by layer (silenced, as interventions), "are,is" for the target "are" over "is" at the mask, one value
+for a list of one, "zero" for MODE_ZERO; `texts`, `inputs` and `sets` each mean the one of a request. Knows no rpc by name.
 """
 
 from __future__ import annotations
@@ -24,10 +23,6 @@ ITEMS = ("texts", "inputs", "sets")
 
 HOLDERS = ("text", "input")
 """Fields of a message that a text alone stands for."""
-
-
-FLAT_TARGETS = {"answer": "mask", "label": "label"}
-"""Kinds of targets by a text that they have."""
 
 
 def request(operation: Operation, arguments: Mapping[str, Any]) -> Message:
@@ -100,8 +95,7 @@ def _held(message: Any, value: Any) -> Any:
     if isinstance(value, list):
         return next(({name: value} for name in ITEMS if name in fields), value)
     if _is_by_layer(value):
-        name = next((each.name for each in message.fields if each.is_repeated and _has_layers(each.message_type)), None)
-        return value if name is None else {name: value}
+        return next(({one.name: value} for one in message.fields if one.is_repeated and _has_layers(one.message_type)), value)
     return value
 
 
@@ -109,11 +103,10 @@ def _target(value: Any) -> Any:
     """Returns the target of "A,B" or {"answer": "A", "other": "B"}, a word at the mask over another, or of {"label": "A"}."""
     if isinstance(value, str):
         value = dict(zip(("answer", "other"), map(str.strip, value.split(",", 1)), strict=False))
-    if not isinstance(value, dict):
-        return value
-    kind = next((kind for name, kind in FLAT_TARGETS.items() if isinstance(value.get(name), str)), None)
-    own = {name: each for name, each in value.items() if name != "scale"}
-    return value if kind is None else {kind: own} | ({"scale": value["scale"]} if "scale" in value else {})
+    for name, kind in (("answer", "mask"), ("label", "label")):
+        if isinstance(value, dict) and isinstance(value.get(name), str):
+            return {"scale": value.get("scale"), kind: {key: each for key, each in value.items() if key != "scale"}}
+    return value
 
 
 def _is_by_layer(value: Any) -> bool:

@@ -69,8 +69,7 @@ def read_sentences(path: File, limit: SupportsIndex | None, item: Callable[[Sent
         sentence = parse_sentence(lines)
         return None if sentence is None else item(sentence)
 
-    path = Path(path)
-    require_file(path)
+    require_file(path := Path(path))
     with path.open("rb") as file:
         sentences = made(path, blocks(file), made_of, found.problems.append)
         return collected(found, sentences, limit, path, "has no sentence; give a CoNLL-U file")

@@ -31,8 +31,7 @@ class BadLine(Exception):
 class MissingFile(FileNotFoundError):
     """There is no such file; a notebook shows the caller's line alone."""
 
-    def _render_traceback_(self) -> list[str]:
-        return callers_lines(self)
+    _render_traceback_ = callers_lines
 
 
 class Items(list[T]):

@@ -6,6 +6,7 @@ from bertscope_workbench.agents.arguments import request
 from bertscope_workbench.agents.contract import operations
 
 ZERO = [{"layer": 2, "heads": [3], "mode": "MODE_ZERO"}]
+ARE_OVER_IS, X = {"mask": {"answer": "are", "other": "is"}}, {"label": {"label": "x"}}
 
 
 @pytest.mark.parametrize(
@@ -20,21 +21,8 @@ ZERO = [{"layer": 2, "heads": [3], "mode": "MODE_ZERO"}]
             {"texts": ["[MASK]"], "interventions": ZERO},
         ),
         ("fill_mask", {"texts": "[MASK]", "interventions": {"2": [3]}}, {"texts": ["[MASK]"], "interventions": ZERO}),
-        (
-            "attribute_words",
-            {
-                "inputs": [
-                    {"text": "a [MASK]", "target": "are, is"},
-                    {"text": "b", "target": {"label": "x", "scale": "logit"}},
-                ]
-            },
-            {
-                "inputs": [
-                    {"text": "a [MASK]", "target": {"mask": {"answer": "are", "other": "is"}}},
-                    {"text": "b", "target": {"label": {"label": "x"}, "scale": "TARGET_SCALE_LOGIT"}},
-                ]
-            },
-        ),
+        ("attribute_words", {"inputs": {"text": "a", "target": "are, is"}}, {"inputs": [{"text": "a", "target": ARE_OVER_IS}]}),
+        ("attribute_words", {"inputs": {"text": "a", "target": {"label": "x"}}}, {"inputs": [{"text": "a", "target": X}]}),
         ("compare_texts", {"texts": [["good", "bad"]]}, {"sets": [{"texts": ["good", "bad"]}]}),
         ("sweep_heads", {"sets": [{"1": [0, 2]}]}, {"sets": [{"layers": [{"layer": 1, "heads": [0, 2]}]}]}),
         ("prune_heads", {"heads": {"1": 0}, "modelId": "m"}, {"heads": [{"layer": 1, "heads": [0]}], "modelId": "m"}),

@@ -49,8 +49,7 @@ def cka(
             **call.arguments(),
         )
     if not found.compared_texts:
-        given = plural(found.texts, "text")
-        raise Failure(f"nothing can be compared: {given} of fewer than four words; give texts of four words or more")
+        raise Failure(f"nothing to compare: {plural(found.texts, 'text')} of fewer than four words; give texts of four or more")
     written = out.write(found, partial(save_representations, found))
     print_result(found, comparison_document, print_representations, json=call.json, written=written, source=source)
 
