@@ -15,8 +15,8 @@ from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.flat_texts import FlatTexts, read_flat
 from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenized_text import TokenizedText
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, check_length
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.checkpoints.word_bounds import place_of_base
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument

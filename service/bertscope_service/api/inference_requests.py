@@ -14,7 +14,8 @@ from bertscope_service.api.checks import check_text, check_texts
 from bertscope_service.api.inference_tensors import Inputs
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.checkpoints.mask_names import MASK as MASK_TEXT
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
+from bertscope_service.checkpoints.tokenized_text import check_length
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, NotFound, Unsupported

@@ -16,8 +16,8 @@ from bertscope_service.analyses.objectives.masked_lm import choose, maskable_wor
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
 from bertscope_service.benchmark.timings import interval_of_mean
-from bertscope_service.checkpoints.tokenized_text import TokenizedText
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, check_length
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.metrics import Bootstrap
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
+from bertscope_service.checkpoints.tokenized_text import check_length
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

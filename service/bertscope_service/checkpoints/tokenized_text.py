@@ -17,6 +17,7 @@ from bertscope_service.checkpoints.marked_words import AnyEncoding
 from bertscope_service.checkpoints.mask_names import Moves, move
 from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, is_mark, join_parts, part_words_at
 from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -137,6 +138,14 @@ class TokenizedText:
             start, end = self.span(index)
             found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
         return found
+
+
+def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:
+    """Raises InvalidArgument if a text is longer than the model reads. `cuttable`: `truncate` would have cut it."""
+    if len(tokenized) > max_tokens:
+        remedy = "shorten it, or set truncate" if cuttable else "shorten it"
+        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; {remedy}"
+        raise InvalidArgument(field, message, "TEXT_TOO_LONG", tokens=len(tokenized), max_tokens=max_tokens)
 
 
 def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:

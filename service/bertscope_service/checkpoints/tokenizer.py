@@ -22,10 +22,7 @@ from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
 from bertscope_service.checkpoints.tokenized_text import TokenizedText, span
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
-from bertscope_service.checkpoints.tokenizer_growth import MAX_GROWTH
 from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
-from bertscope_service.encoders.refusals import unreadable
-from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
 
 PART_CHARACTERS = 200_000
@@ -77,36 +74,6 @@ class TextTokenizer:
             cut_start=own.truncation_side == "left",
             written_letters=growth,
         )
-
-    def check(self, folder: Path, entries: int, segments: int) -> None:
-        """Checks that this tokenizer works and fits a model with so many vocabulary `entries` and `segments`.
-
-        `folder` is where it was read. Raises FailedPrecondition.
-        """
-        if self.size > entries:
-            found = f"has {self.size} entries and the model {entries}"
-            raise unreadable(folder, f"the tokenizer in {folder} {found}; they don't belong together")
-        try:
-            sample, pair = self.encode(SAMPLE), self.encode(SAMPLE, SAMPLE)
-        except FailedPrecondition as error:
-            why = f"can't be used: {error.metadata['error']}"
-            raise unreadable(folder, f"the tokenizer in {folder} {why}; it needs a tokenizer.json that works") from error
-        last = max(self.backend.get_vocab(with_added_tokens=True).values(), default=0)
-        last = max(last, *sample.encoding.ids, *pair.encoding.ids)
-        if last >= entries:
-            found = f"gives id {last} and the model has 0 to {entries - 1}"
-            raise unreadable(folder, f"the tokenizer in {folder} {found}; they don't belong together")
-        segment = max(pair.sequence.segments, default=0)
-        if 1 < segments <= segment:
-            found = f"gives segment {segment} and the model has 0 to {segments - 1}"
-            raise unreadable(folder, f"the tokenizer in {folder} {found}")
-        if self.growth > MAX_GROWTH:
-            message = f"the tokenizer in {folder} makes {self.growth} tokens of one letter; allowed are {MAX_GROWTH}"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder, field="post_processor", growth=self.growth)
-        around = self.backend.num_special_tokens_to_add(is_pair=False)
-        if self.max_tokens <= around:
-            found = f"gives {around} special tokens around a text, and the model reads {self.max_tokens}"
-            raise unreadable(folder, f"the tokenizer in {folder} {found}")
 
     @cached_property
     def growth(self) -> int:
@@ -315,11 +282,3 @@ class TextTokenizer:
         if own is None or own == MASK:
             return texts, ((), ())
         return tuple(text.replace(MASK, own) for text in texts), [find_moves(text, own) for text in texts]
-
-
-def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:
-    """Raises InvalidArgument if a text is longer than the model reads. `cuttable`: `truncate` would have cut it."""
-    if len(tokenized) > max_tokens:
-        remedy = "shorten it, or set truncate" if cuttable else "shorten it"
-        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; {remedy}"
-        raise InvalidArgument(field, message, "TEXT_TOO_LONG", tokens=len(tokenized), max_tokens=max_tokens)

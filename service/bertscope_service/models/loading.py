@@ -20,6 +20,7 @@ from bertscope_service.checkpoints.sources import Kind, Progress, Source, Stage,
 from bertscope_service.checkpoints.steps import StepProgress
 from bertscope_service.checkpoints.temporary_folder import TemporaryFolder
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.checkpoints.tokenizer_checks import check_tokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.gpu_driver import why_no_gpu
@@ -110,7 +111,7 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
     candidates = read_candidates(source, digest, asked, runtimes, report_reading)
     encoder, *alternatives = candidates.encoders
     tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name, check=report_reading)
-    tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)
+    check_tokenizer(tokenizer, source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)
     declared = read_declared_pooling(source.folder)
     # Checked again, because links may have changed during the reading.
     source.confinement.check(source.folder)

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from bertscope.v1 import cloze_pb2, model_pb2
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.checkpoints.tokenizer_checks import check_tokenizer
 from bertscope_service.checkpoints.tokenizer_growth import check_growth
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.errors import FailedPrecondition
@@ -75,7 +76,7 @@ def test_one_that_grows_texts_much_is_refused(
 ) -> None:
     folder = growing(parts)
     with pytest.raises(FailedPrecondition, match=words) as caught:
-        TextTokenizer.load(folder, TOKENS).check(folder, 10**6, 2)
+        check_tokenizer(TextTokenizer.load(folder, TOKENS), folder, 10**6, 2)
     assert caught.value.reason == "SOURCE_UNREADABLE"
     assert field in caught.value.metadata["field"]
     assert float(caught.value.metadata["growth"]) > 18
@@ -85,7 +86,7 @@ def test_usual_ones_need_no_other_process(checkpoint: Callable[[str], Path], mon
     monkeypatch.setattr(helper, "call", None)
     for architecture in ("bert", "roberta", "albert"):
         tokenizer = TextTokenizer.load(checkpoint(architecture), TOKENS)
-        tokenizer.check(checkpoint(architecture), 10**6, 2)
+        check_tokenizer(tokenizer, checkpoint(architecture), 10**6, 2)
         assert tokenizer.growth == 1
 
 
