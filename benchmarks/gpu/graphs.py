@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from bertscope_service.encoders.torch import layer_graphs
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.graph_rooms import rooms_for
 
 from benchmarks.gpu.cloze import cloze_batch, cloze_rows
 from benchmarks.gpu.device import seconds
@@ -23,5 +23,5 @@ def measure_graphs(encoder: TorchEncoder, length: int, counts: tuple[int, ...]) 
         after = seconds(encoder.device, batch)
         cells = (f"{after * 1e3:.2f} ms", f"{before * 1e3:.2f} ms", f"{before / after:.2f}x")
         yield f"{count} x {length} ({count * length} tokens): by a graph / by single launches", *cells
-    captured, wanted = len(encoder.graph_sizes), len(layer_graphs.SIZES)
+    captured, wanted = len(encoder.graph_sizes), len(rooms_for(encoder.shape.max_tokens))
     yield "graphs that were captured", str(captured), f"of {wanted}", "" if captured else "see log"

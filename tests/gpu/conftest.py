@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bertscope_service.encoders.torch import layer_graphs
+from bertscope_service.encoders.torch import graph_rooms
+from bertscope_service.encoders.torch.graph_rooms import RoomSize
 from bertscope_service.models.precisions import set_float32_products
 
 
@@ -24,11 +25,11 @@ def full_float32() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def few_graphs(request: pytest.FixtureRequest) -> Iterator[None]:
     """A pretended kernel takes long about the sizes of graphs that a real one is for."""
-    before = layer_graphs.SIZES
+    before = graph_rooms.ROOMS
     if request.config.getoption("--pretend-gpu"):
-        layer_graphs.SIZES = (64, 192, 320)
+        graph_rooms.ROOMS = (RoomSize(64, 8, 12), RoomSize(64, 2, 24), RoomSize(192, 12, 24), RoomSize(320, 40, 24))
     yield
-    layer_graphs.SIZES = before
+    graph_rooms.ROOMS = before
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.torch import layer_graphs
+from bertscope_service.encoders.torch import graph_rooms
+from bertscope_service.encoders.torch.graph_rooms import ROOMS as ALL_ROOMS
+from bertscope_service.encoders.torch.graph_rooms import Room, RoomSize
 from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.on_gpu import DEVICE
@@ -54,7 +56,7 @@ def test_graphs_of_layers(architecture: str, tmp_path: Path) -> None:
     if not captured.capabilities.unpadded:
         assert not captured.graph_sizes
         pytest.skip("its layers read padded rows")
-    assert captured.graph_sizes == layer_graphs.SIZES, "a graph could not be captured; the log says why"
+    assert len(captured.graph_sizes) == len(graph_rooms.rooms_for(captured.shape.max_tokens)), "the log says why"
     for rows, length in ((1, 24), (8, 24), (3, 9), (40, 7), (8, 24)):
         batch = sequences(plain, rows, length)
         for question in ("FillMask", "logits of all tokens", "hidden states"):
@@ -75,22 +77,43 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
     assert sum(count for (what, _), count in after.launches.items() if what == "graph") == 1
     assert before.launches.total() - after.launches.total() >= 11 * 12 - 8
     assert after.launches.total() <= 40
-    assert (after.to_device.total(), after.to_host.total()) == (3, 1)
+    assert (after.to_device.total(), after.to_host.total()) == (4, 1)
     assert not after.waits
 
 
 @pytest.mark.usefixtures("pretended")
 def test_more_rows_than_a_graph_has_room_for_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer_graphs, "MOST_ROWS", 8)
+    """And longer ones."""
+    monkeypatch.setattr(graph_rooms, "ROOMS", (RoomSize(320, 8, 20),))
     write_checkpoint("bert", tmp_path)
     encoder = load_encoder(tmp_path, "bert", device=DEVICE, precision="bf16", pack=False)
-    batches = [sequences(encoder, rows, 20) for rows in (8, 9)]
+    batches = [sequences(encoder, rows, length) for rows, length in ((8, 20), (9, 20), (3, 21))]
     expected = [answers(encoder, "FillMask", batch) for batch in batches]
     encoder.capture()
-    for batch, before, graphs in zip(batches, expected, (1, 0), strict=True):
+    for batch, before, graphs in zip(batches, expected, (1, 0, 0), strict=True):
         with watching() as seen:
             assert_same(answers(encoder, "FillMask", batch), before)
         assert sum(count for (what, _), count in seen.launches.items() if what == "graph") == graphs
+
+
+def test_the_room_of_a_graph_fits_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """128 texts of 128 tokens start a sixteenth of the blocks of attention that 512 rows of 512 tokens would."""
+    monkeypatch.setattr(graph_rooms, "ROOMS", ALL_ROOMS)
+    sizes = graph_rooms.rooms_for(512)
+    assert len(sizes) == 26
+    assert all(size.longest <= 512 and size.rows >= 2 for size in sizes)
+    # The longest row of a large room is the model's, and no room is twice there.
+    assert {size.longest for size in graph_rooms.rooms_for(100)} == {64, 100}
+    assert len(set(graph_rooms.rooms_for(8192))) == len(graph_rooms.rooms_for(8192)) == 31
+
+    def taken(rows: int, length: int) -> tuple[int, int, int]:
+        rooms = (Room(size, torch.device("cpu")) for size in sizes)
+        return next(room.size for room in rooms if room.fits((length,) * rows))
+
+    assert taken(128, 128) == (16_384, 512, 128)
+    assert taken(32, 512) == (16_384, 512, 512)
+    assert taken(1600, 10) == (16_384, 2048, 128)
+    assert taken(1, 10) == (64, 8, 64)
 
 
 @pytest.mark.usefixtures("pretended")

@@ -80,7 +80,7 @@ class Tokens:
             return (torch.arange(0, self.count + 1, self.longest, dtype=torch.int32, device=self.device),)
         return place_arrays(self.device, np.cumsum((0, *self.lengths), dtype=np.int32), np.flatnonzero(self._real()))
 
-    @property
+    @cached_property
     def starts(self) -> torch.Tensor:
         """The first token of each row, and the number of all: int32 [rows + 1]."""
         return self._placed[0]

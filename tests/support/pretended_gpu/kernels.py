@@ -36,6 +36,8 @@ def varlen_attention(
     starts = list(zip(query_starts.tolist(), key_starts.tolist(), strict=True))
     left, right = window or (-1, -1)
     for (first, first_key), (end, end_key) in itertools.pairwise(starts):
+        if first == end:
+            continue
         if end - first > longest_query or end_key - first_key > longest_key:
             raise RuntimeError("a sequence is longer than the longest was said to be")
         places, others = torch.arange(end - first)[:, None], torch.arange(end_key - first_key)

@@ -246,9 +246,11 @@ def copied_into(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     """Copies a tensor into another one, which may be on another device."""
     target, source = args[:2]
     if isinstance(target, DeviceTensor) and not isinstance(source, DeviceTensor):
-        note("to_device", "pageable")
-        if source.dim() > 0:
-            note("waits", "copy from pageable memory")
+        forbid("a copy between host and device")
+        pinned = is_pinned(source)
+        note("to_device", "pinned" if pinned else "pageable")
+        if source.dim() > 0 and not (pinned and (args[2:] or [kwargs.get("non_blocking")])[0]):
+            note("waits", "blocking copy to the device" if pinned else "copy from pageable memory")
     elif isinstance(source, DeviceTensor) and not isinstance(target, DeviceTensor):
         note("to_host", "blocking")
         note("waits", "copy to the host")

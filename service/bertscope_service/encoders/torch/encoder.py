@@ -22,6 +22,7 @@ from bertscope_service.encoders.torch.architectures.architecture import Architec
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
 from bertscope_service.encoders.torch.entries import decoder_rows, predict_entries
+from bertscope_service.encoders.torch.graph_rooms import RoomSize
 from bertscope_service.encoders.torch.projections import project
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
@@ -172,8 +173,8 @@ class TorchEncoder:
             self._unpadded_layers.capture(self.dtype, self.device)
 
     @property
-    def graph_sizes(self) -> tuple[int, ...]:
-        """Tokens of the CUDA graphs that `capture` made, ascending."""
+    def graph_sizes(self) -> tuple[RoomSize, ...]:
+        """What the CUDA graphs that `capture` made have room for."""
         return self._unpadded_layers.graph_sizes
 
     def _unpads(self, state: State, run: LayerRun) -> bool:

@@ -8,6 +8,7 @@ from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
+from bertscope_service.encoders.torch.graph_rooms import RoomSize
 from bertscope_service.encoders.torch.layer_graphs import LayerGraphs
 from bertscope_service.encoders.torch.projections import project
 from bertscope_service.encoders.unpadded import Layout, Tokens, UnpaddedStates
@@ -28,12 +29,12 @@ class UnpaddedLayers:
         """Captures CUDA graphs of the layers, if they have the kernel and heads in every layer; dtype: of hidden states."""
         architecture = self._architecture
         if self.varlen and all(architecture.kept.values()) and len(architecture.layers) > 1:
-            self.graphs = LayerGraphs(architecture, architecture.max_tokens(), dtype, device)
-            self.graphs.capture(int(architecture.model.config.hidden_size))
+            self.graphs = LayerGraphs(architecture, dtype, device)
+            self.graphs.capture()
 
     @property
-    def graph_sizes(self) -> tuple[int, ...]:
-        """Tokens of the captured graphs, ascending."""
+    def graph_sizes(self) -> tuple[RoomSize, ...]:
+        """What the captured graphs have room for."""
         return () if self.graphs is None else self.graphs.sizes
 
     def run_graph(self, state: State) -> None:
