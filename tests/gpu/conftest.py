@@ -27,7 +27,7 @@ def few_graphs(request: pytest.FixtureRequest) -> Iterator[None]:
     """A pretended kernel takes long about the sizes of graphs that a real one is for."""
     before = graph_rooms.ROOMS
     if request.config.getoption("--pretend-gpu"):
-        graph_rooms.ROOMS = (RoomSize(64, 8, 12), RoomSize(64, 2, 24), RoomSize(192, 12, 24), RoomSize(320, 40, 24))
+        graph_rooms.ROOMS = (RoomSize(64, 8, 12), RoomSize(64, 2, 24), RoomSize(192, 12, 24), RoomSize(320, 80, 24))
     yield
     graph_rooms.ROOMS = before
 

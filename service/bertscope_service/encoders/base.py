@@ -200,6 +200,16 @@ class ScoresEntries(Protocol):
 
 
 @runtime_checkable
+class FindsLikeliest(Protocol):
+    """An encoder that may have the whole way from tokens to the likeliest entries at a mask prepared on its device."""
+
+    def likeliest(self, state: State, positions: Sequence[Sequence[int]], top_k: int) -> torch.Tensor | None:
+        """Returns the ids of the likeliest entries at all P positions of rows, the likeliest first, and the bits of the natural
+        logarithms of their probabilities (float32): int32 [P, 2, n], n from `top_k` on. What is launched before the next batch
+        may read them. None if nothing prepared fits the batch; the state stays as it is."""
+
+
+@runtime_checkable
 class Relating(Protocol):
     """An encoder whose model may have a next-sentence head (see `Capabilities`)."""
 

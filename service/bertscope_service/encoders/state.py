@@ -55,7 +55,8 @@ class State:
     pending: computes `hidden`; None once it is there.
     unpadded: the same states without padding, if the runtime has them; `defer` sets it, and new `hidden` states end it.
     lengths: real tokens of each row, on the host.
-    valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
+    valid: the same as a mask, bool [rows, length] on the device; None if no row is padded. Computed when it is first read where
+    rows are not embedded yet.
     context: of layer `layer`, if `attend` computed it.
     average: 1/L at the real tokens of each row, 0 at padding, to take means over tokens with: [rows, 1, length, 1], in the
     format of `hidden`.
@@ -69,12 +70,12 @@ class State:
         self,
         hidden: torch.Tensor | Callable[[], torch.Tensor],
         lengths: tuple[int, ...],
-        valid: torch.Tensor | None,
+        valid: torch.Tensor | Callable[[], torch.Tensor | None] | None,
         layer: int = 0,
         context: Context | None = None,
         kept_tokens: KeptTokens | None = None,
     ) -> None:
-        """`hidden` may be a function that computes it."""
+        """`hidden` and `valid` may be functions that compute them."""
         self._hidden: torch.Tensor | None
         self.pending: Callable[[], torch.Tensor] | None
         self.unpadded: object | None
@@ -84,7 +85,7 @@ class State:
             self.defer(hidden)
         self.lengths = lengths
         self._average: torch.Tensor | None = None
-        self.valid = valid
+        self._valid = valid
         self.layer = layer
         self.context = context
         self.kept_tokens = kept_tokens
@@ -108,6 +109,8 @@ class State:
 
     @property
     def valid(self) -> torch.Tensor | None:
+        if self._valid is not None and not isinstance(self._valid, torch.Tensor):
+            self._valid = self._valid()
         return self._valid
 
     @valid.setter

@@ -7,7 +7,7 @@ different lengths where PyTorch has one, else on padded queries, keys and values
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import cast
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.placement import PlacedRows, _flat, place_rows
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 
@@ -55,6 +57,17 @@ def varlen_attention(
     return cast(torch.Tensor, found)  # the other form has to be asked for
 
 
+def starts_of(lengths: Sequence[int]) -> NDArray[np.int32]:
+    """Returns the first token of each row, and the number of all: [rows + 1]."""
+    return np.cumsum((0, *lengths), dtype=np.int32)
+
+
+def positions_of(lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Returns the position of each token in its row, [tokens]."""
+    starts = starts_of(lengths)
+    return np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+
+
 class Tokens:
     """The places of a batch's tokens, which lie row by row.
 
@@ -78,7 +91,7 @@ class Tokens:
         """All that layers need, in one copy: `starts`, and the place of each token among padded rows, int64 [tokens]."""
         if not self.padded:
             return (torch.arange(0, self.count + 1, self.longest, dtype=torch.int32, device=self.device),)
-        return place_arrays(self.device, np.cumsum((0, *self.lengths), dtype=np.int32), np.flatnonzero(self._real()))
+        return place_arrays(self.device, starts_of(self.lengths), np.flatnonzero(self._real()))
 
     @cached_property
     def starts(self) -> torch.Tensor:
@@ -98,8 +111,7 @@ class Tokens:
     @cached_property
     def positions(self) -> torch.Tensor:
         """The position of each token in its row, int64 [1, tokens]."""
-        first = np.cumsum((0, *self.lengths[:-1]))
-        return self._place(np.arange(self.count) - np.repeat(first, self.lengths))[None]
+        return self._place(positions_of(self.lengths))[None]
 
     @cached_property
     def valid(self) -> torch.Tensor | None:
@@ -165,9 +177,80 @@ class UnpaddedStates:
         """Returns the states of a batch without its padding."""
         if isinstance(state.unpadded, cls):
             return state.unpadded
+        if state.pending is not None and (rows := UnembeddedRows.of(state)) is not None:
+            return rows.embed()
         tokens = Tokens(state.lengths, state.hidden.device, state.hidden.shape[1])
         return cls(tokens, tokens.unpad(state.hidden))
 
     def put(self, state: State) -> None:
         """Makes these the states of a batch, which pads them when they are read so."""
         state.defer(partial(self.tokens.pad, self.hidden), self)
+
+
+class UnembeddedRows:
+    """The rows of a batch on the host, embedded once it is known how: without padding, on padded places, or by a graph.
+
+    lengths: the tokens of each row.
+    """
+
+    def __init__(
+        self,
+        sequences: Sequence[TokenSequence],
+        device: torch.device,
+        padding: int,
+        embed: Callable[..., torch.Tensor],
+        *,
+        unpadded: bool,
+    ) -> None:
+        """`embed` is an architecture's; `unpadded` says whether it takes tokens without padding. Padded rows are filled up with
+        the token `padding`."""
+        self.lengths = tuple(map(len, sequences))
+        self._sequences, self._device, self._padding = sequences, device, padding
+        self._embed, self._unpadded = embed, unpadded
+        self._inference, self._gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    @classmethod
+    def of(cls, state: State) -> UnembeddedRows | None:
+        """Returns the rows of a state before all layers that is as it began, whether somebody has read it or not."""
+        return state.unpadded if isinstance(state.unpadded, cls) else None
+
+    def state(self) -> State:
+        """Returns the state of these rows."""
+        state = State(self._padded, self.lengths, self._valid)
+        state.defer(self._padded, self)
+        return state
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of all tokens, row by row."""
+        return _flat([sequence.ids for sequence in self._sequences])
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """Likewise their segments."""
+        return _flat([sequence.segments for sequence in self._sequences])
+
+    @cached_property
+    def _placed(self) -> PlacedRows:
+        return place_rows(self._sequences, self._device, self._padding)
+
+    def _valid(self) -> torch.Tensor | None:
+        return None if min(self.lengths) == max(self.lengths) else self._placed.valid
+
+    def _padded(self) -> torch.Tensor:
+        return self._embedded(self._placed.ids, self._placed.segments, self._placed.valid)
+
+    def embed(self) -> UnpaddedStates:
+        """Returns the states of the tokens without padding."""
+        tokens = Tokens(self.lengths, self._device)
+        if not self._unpadded:
+            return UnpaddedStates(tokens, tokens.unpad(self._padded()))
+        of_tokens = (np.asarray(each, dtype=np.int64)[None] for each in (self.ids, self.segments, positions_of(self.lengths)))
+        tokens.starts, ids, segments, places = place_arrays(self._device, starts_of(self.lengths), *of_tokens)
+        tokens.positions = places
+        return UnpaddedStates(tokens, self._embedded(ids, segments, None, places)[0])
+
+    def _embedded(self, *arguments: torch.Tensor | None) -> torch.Tensor:
+        """Embeds as the one who began the batch would have: whoever reads it may want gradients of what follows alone."""
+        with torch.inference_mode(self._inference), torch.set_grad_enabled(self._gradients):
+            return self._embed(*arguments)

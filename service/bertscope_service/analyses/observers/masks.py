@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, ranks_of, widen
-from bertscope_service.encoders.base import Encoder
+from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, parts_of, ranks_of, widen
+from bertscope_service.encoders.base import Encoder, FindsLikeliest
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
@@ -93,20 +93,19 @@ class MaskObserver:
         distinct = set(observers)
         width = max(observer.asked.shape[1] for observer in distinct)
         among = observers[0].among
+        top_k = max(observer.top_k for observer in distinct)
         ranked = () if among is None else (among.ids,)
+        plain = cls is MaskObserver and edits is None and among is None and not width
+        if plain and (prepared := _prepared(encoder, state, observers, top_k)) is not None:
+            return prepared
         read = Reading(encoder, [observer.positions for observer in observers], stack_asked(observers, width), *ranked)
         asked, *entries = read.others
         ids = entries[0] if entries else None
-        top_k = max(observer.top_k for observer in distinct)
         read.advance(state, edits)
         parts = [cls.read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
-            results = list(map(cls.scores, *map(read.split, arrays)))
-            if len({(observer.top_k, observer.asked.shape[1]) for observer in distinct}) > 1:
-                for observer, found in zip(observers, results, strict=True):
-                    found.cut(observer.top_k, observer.asked.shape[1])
-            return results
+            return _cut(list(map(cls.scores, *map(read.split, arrays))), observers)
 
         return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
@@ -134,6 +133,29 @@ class LogitObserver(MaskObserver):
         """Returns the same as MaskObserver.read, then top and asked scores."""
         found = MaskObserver.read(logits, asked, top_k, among)
         return *found, logits.gather(1, found[0]), logits.gather(1, asked)
+
+
+def _prepared(encoder: Encoder, state: State, observers: Sequence[MaskObserver], top_k: int) -> Readout | None:
+    """Returns the predictions of observers that ask for no ids, by what the encoder has prepared; None if nothing fits them."""
+    positions = [observer.positions for observer in observers]
+    if not isinstance(encoder, FindsLikeliest) or (entries := encoder.likeliest(state, positions, top_k)) is None:
+        return None
+    parts = parts_of(list(map(len, positions)))
+
+    def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
+        ids, bits = arrays[0][:, 0, :top_k].astype(np.int64), arrays[0][:, 1, :top_k]
+        logs, no_logs, no_ranks = bits.view(np.float32), np.zeros((len(ids), 0), np.float32), np.zeros((len(ids), 0), np.int64)
+        return _cut([MaskScores(ids[part], logs[part], no_logs[part], no_ranks[part]) for part in parts], observers)
+
+    return Readout((entries,), deal)
+
+
+def _cut(results: list[MaskScores], observers: Sequence[MaskObserver]) -> list[MaskScores]:
+    """Returns the results of a batch, with the columns that each row asked for."""
+    if len({(observer.top_k, observer.asked.shape[1]) for observer in set(observers)}) > 1:
+        for observer, found in zip(observers, results, strict=True):
+            found.cut(observer.top_k, observer.asked.shape[1])
+    return results
 
 
 class Asking(Protocol):

@@ -34,15 +34,14 @@ class Reading:
     def __init__(self, encoder: Encoder, positions: Sequence[tuple[int, ...]], *others: NDArray[Any]) -> None:
         self.encoder = encoder
         self.counts = list(map(len, positions))
-        ends = list(accumulate(self.counts))
-        self.parts = list(map(slice, (0, *ends), ends))
+        self.parts = parts_of(self.counts)
         width = max(self.counts)
         if min(self.counts) == width:
             only = np.array(positions, dtype=np.int64)
         else:
             only = np.array([(*row, *(row[-1:] * (width - len(row)))) for row in positions], dtype=np.int64)
         rows = np.repeat(np.arange(len(positions)), self.counts)
-        places = np.arange(ends[-1]) - np.repeat(np.subtract(ends, self.counts), self.counts)
+        places = np.arange(len(rows)) - np.repeat([part.start for part in self.parts], self.counts)
         self.only, self.rows, self.places, *self.others = place_arrays(encoder.device, only, rows, places, *others)
 
     def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
@@ -60,6 +59,12 @@ class Reading:
         for begin in range(0, len(self.rows), chunk):
             part = slice(begin, begin + chunk)
             yield part, self.encoder.logits(state, self.rows[part], self.places[part])
+
+
+def parts_of(counts: Sequence[int]) -> list[slice]:
+    """Returns the slice of each row in positions that are flattened, of how many each row has."""
+    ends = list(accumulate(counts))
+    return list(map(slice, (0, *ends), ends))
 
 
 def likeliest(logits: torch.Tensor, top_k: int) -> torch.Tensor:

@@ -23,7 +23,7 @@ from bertscope_service.encoders.torch.architectures.attention import gated_atten
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
 from bertscope_service.encoders.torch.entries import decoder_rows, predict_entries
 from bertscope_service.encoders.torch.graph_rooms import RoomSize
-from bertscope_service.encoders.torch.projections import project
+from bertscope_service.encoders.torch.projections import project, run_narrow
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
 from bertscope_service.encoders.torch.token_elimination import (
@@ -38,7 +38,7 @@ from bertscope_service.encoders.torch.token_elimination import (
 )
 from bertscope_service.encoders.torch.unpadded_layers import UnpaddedLayers
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
-from bertscope_service.encoders.unpadded import UnpaddedStates, has_varlen
+from bertscope_service.encoders.unpadded import UnembeddedRows, UnpaddedStates, has_varlen
 
 DTYPES = {
     "fp32": torch.float32,
@@ -114,6 +114,9 @@ class TorchEncoder:
         return nonzero_parameters(model, model.get_output_embeddings() if model.config.tie_word_embeddings else None)
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
+        if self.capabilities.unpadded:
+            embed, unpadded = self.architecture.embed, self.architecture.embeds_unpadded
+            return UnembeddedRows(sequences, self.device, self._padding_id, embed, unpadded=unpadded).state()
         ids, segments, lengths, valid = place_rows(sequences, self.device, self._padding_id)
         kept_tokens = all_tokens(ids, valid, lengths, self._mask_id) if self._kept_shares else None
         return State(self.architecture.embed(ids, segments, valid), lengths, valid, kept_tokens=kept_tokens)
@@ -137,8 +140,7 @@ class TorchEncoder:
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
         memory = MapMemory() if watch else None
-        plain = edits is None and not watch and not taps and not self._in_padded_rows and not torch.is_grad_enabled()
-        if plain and state.layer == 0 and stop == self.shape.layers and state.context is None:
+        if edits is None and not watch and not taps and stop == self.shape.layers and self._fits_graphs(state):
             self._unpadded_layers.run_graph(state)
         while state.layer < stop:
             layer = state.layer
@@ -170,11 +172,19 @@ class TorchEncoder:
 
     def capture(self) -> None:
         if self.capabilities.unpadded:
-            self._unpadded_layers.capture(self.dtype, self.device)
+            self._unpadded_layers.capture(self.dtype, self.device, masked_lm=self.capabilities.masked_lm)
+
+    def _fits_graphs(self, state: State) -> bool:
+        """Returns whether the state is one that graphs begin with, and nobody asked for gradients or padding."""
+        return state.layer == 0 and state.context is None and not self._in_padded_rows and not torch.is_grad_enabled()
+
+    def likeliest(self, state: State, positions: Sequence[Sequence[int]], top_k: int) -> torch.Tensor | None:
+        graphs = self._unpadded_layers.graphs
+        return graphs.likeliest(state, positions, top_k) if graphs is not None and self._fits_graphs(state) else None
 
     @property
     def graph_sizes(self) -> tuple[RoomSize, ...]:
-        """What the CUDA graphs that `capture` made have room for."""
+        """The sizes of batches that the CUDA graphs of `capture` have room for."""
         return self._unpadded_layers.graph_sizes
 
     def _unpads(self, state: State, run: LayerRun) -> bool:
@@ -229,10 +239,7 @@ class TorchEncoder:
                 own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None])
                 return self.architecture.finish(layer, own.transpose(1, 2).flatten(2), pick(hidden, only))
             if only is not None and only.shape[1] < hidden.shape[1] and self._in_parts(layer):
-                narrow = pick(hidden, only)
-                query, key, value = project(self.architecture, layer, narrow, hidden)
-                gated = gated_attention(query, key, value, self._mask(state), run=run)
-                return self.architecture.finish(layer, gated.flatten(2), narrow)
+                return run_narrow(self.architecture, layer, pick(hidden, only), hidden, run, self._mask(state))
         places = None if state.kept_tokens is None else state.kept_tokens.places
         output = self.architecture.run_layer(layer, hidden, state.valid, run, places)
         if not self._kept_heads(layer):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.attention import gated_attention
 
 
 def project(
@@ -18,3 +20,17 @@ def project(
 
     query, key, value = architecture.projections(layer)
     return by_head(query(queries)), by_head(key(hidden)), by_head(value(hidden))
+
+
+def run_narrow(
+    architecture: Architecture,
+    layer: int,
+    narrow: torch.Tensor,
+    hidden: torch.Tensor,
+    run: LayerRun,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Runs a layer at some positions alone, of an architecture whose layers have two parts: returns their states, of the states
+    there, `narrow` [rows, n, hidden_size], and those of all tokens. mask: as `gated_attention` takes it."""
+    query, key, value = project(architecture, layer, narrow, hidden)
+    return architecture.finish(layer, gated_attention(query, key, value, mask, run=run).flatten(2), narrow)

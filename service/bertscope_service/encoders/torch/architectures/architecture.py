@@ -60,7 +60,8 @@ class Architecture:
     network reads, if the network itself does not hold it.
 
     `unpads` is true if `run_layer` runs tokens without padding too, [1, tokens, hidden_size] with the layout in the run; if its
-    layers read positions, `reads_positions` is true and `places` gives them.
+    layers read positions, `reads_positions` is true and `places` gives them. `embeds_unpadded` is true if `embed` also takes
+    tokens without padding; `embeds_positions` if its embeddings have positions.
 
     `in_parts` is true if `projections` and `finish` exist, so that a layer can be run in two parts; `in_stream` if
     `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can;
@@ -83,6 +84,8 @@ class Architecture:
     position_types: tuple[str, ...] = ("absolute",)
     unpads = True
     reads_positions = False
+    embeds_unpadded = True
+    embeds_positions = True
     in_parts = True
     in_stream = True
     attention = "attention.self"
@@ -176,11 +179,25 @@ class Architecture:
         """The number of segments in the embeddings."""
         return max(1, int(self.model.config.type_vocab_size)) if self.reads_segments else 1
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        """Embeds ids, segments: int64 [rows, length] -> [rows, length, hidden_size]; `valid` as in `run_layer`."""
-        if self.segments() < 2:
-            return self.encoder.embeddings(input_ids=ids)
-        return self.encoder.embeddings(input_ids=ids, token_type_ids=segments)
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Embeds ids, segments: int64 [rows, length] -> [rows, length, hidden_size]; `valid` as in `run_layer`. `places`, int64
+        [1, tokens], gives each token's position in its row where tokens lie without padding, [1, tokens] also."""
+        given = {} if self.segments() < 2 else {"token_type_ids": segments}
+        if places is not None and self.embeds_positions:
+            given["position_ids"] = self.position_ids(ids, places)
+        return self.encoder.embeddings(input_ids=ids, **given)
+
+    def position_ids(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Returns the entries of tokens without padding in the table of positions, [1, tokens]; arguments as in `embed`."""
+        if not self.positions_follow_padding:
+            return places
+        padding = int(self.model.config.pad_token_id)
+        counted = (ids != padding).long()
+        seen = counted.cumsum(1)
+        first = torch.arange(ids.shape[1], dtype=torch.int64, device=ids.device) - places
+        return (seen - (seen - counted).gather(1, first)) * counted + padding
 
     def run_layer(
         self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None

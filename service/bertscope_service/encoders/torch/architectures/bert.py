@@ -96,8 +96,10 @@ class Albert(Architecture):
         runs = config.num_hidden_layers
         return [layer for run in range(runs) for layer in groups[run * config.num_hidden_groups // runs].albert_layers]
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid, places))
 
     def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         layer = self.layers[index]
@@ -122,8 +124,10 @@ class Electra(Architecture):
     masked_lm = "ElectraForMaskedLM"
     base = "electra"
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        hidden = super().embed(ids, segments, valid)
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        hidden = super().embed(ids, segments, valid, places)
         return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
 
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
@@ -179,7 +183,9 @@ class MobileBert(Architecture):
         found = output.bottleneck.LayerNorm if self.model.config.use_bottleneck else output.LayerNorm
         return found if isinstance(found, torch.nn.LayerNorm) else None
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         words = self.encoder.embeddings.word_embeddings(ids)
         if valid is not None:
             # The last token's right neighbour is zero when a text runs alone; padding must not change that.

@@ -33,8 +33,10 @@ class RemBert(OwnAttention):
     masked_lm = "RemBertForMaskedLM"
     base = "rembert"
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid, places))
 
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
         head = self.model.cls.predictions
@@ -46,10 +48,13 @@ class RoFormer(OwnAttention):
 
     masked_lm = "RoFormerForMaskedLM"
     base = "roformer"
+    embeds_positions = False
     reads_positions = True
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        hidden = super().embed(ids, segments, valid)
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        hidden = super().embed(ids, segments, valid, places)
         return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
 
     def heads_of(self, index: int, hidden: torch.Tensor, places: torch.Tensor | None) -> Heads:
@@ -96,8 +101,10 @@ class ConvBert(OwnAttention):
     def head_size(self) -> int:
         return int(self.layers[0].attention.self.attention_head_size)
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        hidden = super().embed(ids, segments, valid)
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        hidden = super().embed(ids, segments, valid, places)
         return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
 
     def run_layer(
@@ -174,9 +181,13 @@ class Luke(OwnAttention):
     positions_follow_padding = True
     unread = ("pooler", "entity_embeddings")
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         # Its embeddings can't make up segments that are left out, as others' do.
-        return self.encoder.embeddings(input_ids=ids, token_type_ids=torch.zeros_like(ids) if self.segments() < 2 else segments)
+        segments = torch.zeros_like(ids) if self.segments() < 2 else segments
+        positions = None if places is None else self.position_ids(ids, places)
+        return self.encoder.embeddings(input_ids=ids, token_type_ids=segments, position_ids=positions)
 
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
         head = self.model.lm_head
@@ -228,9 +239,12 @@ class Xlm(OwnAttention):
     def activation_size(self) -> int:
         return 4 * int(self.model.config.hidden_size)
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         base = self.encoder
-        return base.layer_norm_emb(base.embeddings(ids) + base.position_embeddings.weight[None, : ids.shape[1]])
+        table = base.position_embeddings.weight
+        return base.layer_norm_emb(base.embeddings(ids) + (table[None, : ids.shape[1]] if places is None else table[places]))
 
     def attention_reads(self, index: int, hidden: torch.Tensor) -> torch.Tensor:
         return self.layers[index]["norm1"](hidden) if self.before_blocks else hidden

@@ -28,7 +28,9 @@ class Esmc(GatedRotary):
     def label_tokens(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.score(hidden)
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return self.encoder.embed_tokens(ids)
 
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -46,6 +48,7 @@ class Esm(Rotary):
     layer_list = "encoder.layer"
     reads_segments = False
     positions_follow_padding = True
+    embeds_unpadded = False  # a scale of the embeddings depends on all tokens of a row
     position_types = ("absolute", "rotary")
     norm = None
     read_norm = "LayerNorm"
@@ -64,7 +67,9 @@ class Esm(Rotary):
         if config.token_dropout and not (type(mask) is int and 0 <= mask < config.vocab_size):
             yield Fault("mask_token_id", mask, f"with token_dropout it must be an index below vocab_size, {config.vocab_size}")
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return self.encoder.embeddings(input_ids=ids, attention_mask=valid)
 
     def rotate(self, hidden: torch.Tensor, places: torch.Tensor | None, *kind: str) -> Any:

@@ -106,7 +106,9 @@ class DebertaV2(OwnAttention):
     def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
         return None if index == 0 and self.convolution is not None else super().norm_at_end(index)
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return self.encoder.embeddings(input_ids=ids, token_type_ids=segments, mask=valid)
 
     def heads_of(self, index: int, hidden: torch.Tensor, places: torch.Tensor | None) -> Heads:

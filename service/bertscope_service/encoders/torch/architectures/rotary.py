@@ -62,6 +62,7 @@ class ModernBert(Rotary):
 
     masked_lm = "ModernBertForMaskedLM"
     base = "model"
+    embeds_positions = False
     reads_segments = False
     attention = "attn"
     inputs = ("Wqkv",)
@@ -273,7 +274,9 @@ class EuroBert(GatedRotary):
         if config.classifier_pooling not in ("bos", "mean", "late"):
             yield Fault("classifier_pooling", config.classifier_pooling, "allowed are bos, mean and late")
 
-    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    def embed(
+        self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return self.encoder.embed_tokens(ids)
 
     @property
