@@ -18,8 +18,7 @@ MOST_MASKS = 64
 """Masks of a row that a graph reads: attention takes no longer for so many than for one."""
 
 LEAST_ROWS = 16
-"""Rows that every graph has room for. PyTorch sorts the scores of up to ten, which takes longer than to choose among those of
-sixteen."""
+"""Rows, and masks, that every graph has room for: scores of so many take hardly longer than those of one."""
 
 
 class RoomSize(NamedTuple):
