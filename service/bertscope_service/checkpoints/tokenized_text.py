@@ -69,7 +69,7 @@ class TokenizedText:
 
     @cached_property
     def encoding(self) -> AnyEncoding:
-        """What the tokenizer says of each token."""
+        """All that the tokenizer says of each token."""
         if self.again is None:
             raise ValueError("the text was made without its encoding")
         return self.again()
