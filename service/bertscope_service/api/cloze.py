@@ -21,7 +21,7 @@ from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.request_memory import request_bytes
-from bertscope_service.api.wire import Kept, header, number
+from bertscope_service.api.wire import Kept, double, header, number
 from bertscope_service.encoders.base import Shape
 from bertscope_service.models.loaded import LoadedModel
 
@@ -103,7 +103,7 @@ def render_fill_mask(plan: ClozePlan, results: Sequence[Any], model: LoadedModel
         own = [part for mask in islice(masks, len(text)) for part in (_MASK[len(mask)], mask)]
         own += _TOKENS[len(sequence)], _TRUNCATED[truncated]
         if follow is not None:
-            own.append(cloze_pb2.FilledText(next_sentence_probability=follow).SerializeToString())
+            own.append(double(cloze_pb2.FilledText.NEXT_SENTENCE_PROBABILITY_FIELD_NUMBER, follow))
         rendered = b"".join(own)
         parts += _TEXT[len(rendered)], rendered
     parts.append(cloze_pb2.FillMaskResponse(provenance=render_provenance(model)).SerializeToString())

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from bertscope.v1.cloze_pb2 import FilledMask as Filled
 from bertscope.v1.cloze_pb2 import Prediction
-from numpy.typing import NDArray
 
 from bertscope_service.analyses.cloze import FilledMask
-from bertscope_service.api.wire import DOUBLE, Kept, header, number
+from bertscope_service.api.wire import DOUBLE, Kept, double, header, number
 from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
@@ -37,7 +36,7 @@ def render_masks(masks: Sequence[FilledMask], tokenizer: TextTokenizer) -> Itera
         parts = [_POSITION[mask.position], _START[start], _END[end]]
         for word, rank, logit in zip(mask.words, mask.ranks, mask.logits or repeat(None), strict=False):
             fixed, rank_field = word.message or _fixed(word, tokenizer), _RANK[rank]
-            logit_field = b"" if logit is None else _double(Prediction.LOGIT_FIELD_NUMBER, np.float64(logit)).tobytes()
+            logit_field = b"" if logit is None else double(Prediction.LOGIT_FIELD_NUMBER, logit)
             whole = len(fixed) + size + len(rank_field) + len(logit_field)
             parts += _PREDICTION[whole], fixed, numbers[begin : begin + size], rank_field, logit_field
             begin += size
@@ -54,18 +53,17 @@ def _fixed(word: Word, tokenizer: TextTokenizer) -> bytes:
 
 def _numbers(masks: Sequence[FilledMask]) -> tuple[bytes, int]:
     """Returns the fields with float64 of all predictions, one after another, and the size of those of one prediction."""
-    columns: list[tuple[int, list[Any]]] = [
+    if not masks:
+        return b"", 0
+    columns: list[tuple[int, Sequence[Any]]] = [
         (Prediction.PROBABILITY_FIELD_NUMBER, [mask.probabilities for mask in masks]),
         (Prediction.LOG_PROBABILITY_FIELD_NUMBER, [mask.logs for mask in masks]),
     ]
-    if masks and masks[0].shares is not None:
+    if masks[0].shares is not None:
         columns.append((Prediction.CANDIDATE_PROBABILITY_FIELD_NUMBER, [mask.shares for mask in masks]))
-    fields = [_double(field, np.concatenate(values)) for field, values in columns] if masks else []
-    return np.stack(fields, axis=-1).tobytes() if fields else b"", DOUBLE_FIELD.itemsize * len(columns)
-
-
-def _double(field: int, values: Any) -> NDArray[Any]:
-    """Returns fields with float64."""
-    found = np.empty(np.shape(values), dtype=DOUBLE_FIELD)
-    found["tag"], found["value"] = field << 3 | DOUBLE, values
-    return found
+    found = np.empty((sum([len(mask.words) for mask in masks]), len(columns)), dtype=DOUBLE_FIELD)
+    tags, numbers = found["tag"], found["value"]
+    for index, (field, values) in enumerate(columns):
+        tags[:, index] = field << 3 | DOUBLE
+        np.concatenate(values, out=numbers[:, index])
+    return found.tobytes(), DOUBLE_FIELD.itemsize * len(columns)

@@ -47,13 +47,13 @@ class HeldMemory:
         """Returns the bytes of the current task."""
         return self._tasks.get(_task(), 0)
 
-    def keep(self, client: str, size: int) -> None:
-        """Makes these the bytes of the current task, in all."""
+    def keep(self, client: str, more: int) -> None:
+        """Adds to the bytes of the current task."""
         task = _task()
-        more = size - self._tasks.get(task, 0)
-        if task not in self._tasks:
+        held = self._tasks.get(task)
+        if held is None:
             task.add_done_callback(lambda ended: self._release(client, ended))
-        self._tasks[task] = size
+        self._tasks[task] = more + (held or 0)
         self._held[client] += more
         self._total += more
 
@@ -95,7 +95,7 @@ class ReplyMemory(HeldMemory):
                 "half of it for one client; read the pending replies, and try again later"
             )
             raise self.refused(Overloaded(message, "REPLIES_FULL", RETRY_SECONDS, limit=limit))
-        self.keep(client, size)
+        self.keep(client, more)
 
 
 def _task() -> asyncio.Task[None]:

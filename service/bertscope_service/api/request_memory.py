@@ -63,4 +63,4 @@ class RequestMemory(HeldMemory):
             )
             self._free(size)
             raise self.refused(Overloaded(message, "REQUESTS_FULL", RETRY_SECONDS, limit=REQUESTS_BYTES))
-        self.keep(client, size)
+        self.keep(client, size - held)

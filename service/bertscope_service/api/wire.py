@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 NUMBER, DOUBLE, DELIMITED = 0, 1, 2
@@ -29,6 +30,11 @@ def number(field: int, value: int) -> bytes:
 def header(field: int, size: int) -> bytes:
     """Returns what precedes `size` bytes of a field."""
     return varint(field << 3 | DELIMITED) + varint(size)
+
+
+def double(field: int, value: float) -> bytes:
+    """Returns a field with a float64."""
+    return varint(field << 3 | DOUBLE) + struct.pack("<d", value)
 
 
 class Kept(dict[int, bytes]):

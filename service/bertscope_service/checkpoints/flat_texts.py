@@ -6,9 +6,9 @@ tokens 4 us to free. Here encodings are freed in the thread that made them; what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from typing import overload
 
 import numpy as np
@@ -78,14 +78,14 @@ class FlatTexts(Sequence[TokenizedText]):
         begins = [0, *ends[:-1]]
         ids = _joined([encoding.ids for encoding in encodings], ends[-1])
         if tokenizer.gives_segment_0 and max(map(len, inputs)) == 1:
-            segments = np.zeros_like(ids)
+            segments = np.zeros(len(ids), dtype=np.int64)
         else:
             segments = _joined(list(map(tokenizer.segments, encodings)), ends[-1])
         self.sequences += [
             TokenSequence(ids[begin:end], segments[begin:end], partial(self._starts, index))
             for index, (begin, end) in enumerate(zip(begins, ends, strict=True), first)
         ]
-        masks = _positions(ids, tokenizer.mask_id, begins, ends)
+        masks = list(_positions((ids == tokenizer.mask_id).nonzero()[0].tolist(), begins, ends))
         self.masks += masks
         for index, (texts, positions) in enumerate(zip(inputs, masks, strict=True)):
             located = index in cut or not tokenizer.finds_masks
@@ -125,14 +125,15 @@ def written_masks(texts: Sequence[str]) -> tuple[Place, ...] | None:
     return tuple(found)
 
 
-def _positions(
-    ids: NDArray[np.int64], mask_id: int | None, begins: Sequence[int], ends: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """Returns the positions of the masks of each text, whose tokens are a part of `ids`."""
-    flat = np.flatnonzero(ids == mask_id)
-    rows = np.searchsorted(ends, flat, side="right")
-    positions = iter((flat - np.take(begins, rows)).tolist())
-    return [tuple(islice(positions, count)) for count in np.bincount(rows, minlength=len(ends)).tolist()]
+def _positions(masks: Sequence[int], begins: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yields the positions of the masks in each text, which begins and ends there. `masks`: among all tokens, ascending."""
+    first = 0
+    for begin, end in zip(begins, ends, strict=True):
+        last = first
+        while last < len(masks) and masks[last] < end:
+            last += 1
+        yield tuple([mask - begin for mask in masks[first:last]])
+        first = last
 
 
 def _joined(rows: Sequence[Sequence[int]], count: int) -> NDArray[np.int64]:
