@@ -68,7 +68,7 @@ def test_a_wait_sleeps_where_processors_are_few(
         made.append(options)
         return event(**options)
 
-    monkeypatch.setattr(batch, "_processors", lambda: processors)
+    monkeypatch.setattr(batch, "processors", lambda: processors)
     monkeypatch.setattr(torch.cuda, "Event", noted)
     answers(encoder, QUESTION, sequences(encoder))
     assert made == [{"blocking": sleeps}]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, cast
 
 import torch
@@ -17,6 +15,7 @@ from bertscope_service.encoders.gating import enter
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import to_host
+from bertscope_service.engine.limits import processors
 from bertscope_service.engine.rows import Row
 
 FEW_PROCESSORS = 4
@@ -73,12 +72,6 @@ class _Timed:
         return getattr(self._encoder, name)
 
 
-@cache
-def _processors() -> int:
-    """Returns the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedBatch:
     """Starts a batch of rows that may share one; `began` is a time.perf_counter(). Raises the errors of the encoder and the
     observers."""
@@ -100,7 +93,7 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
         advanced = began if timed is None else timed.advanced
         return LaunchedBatch(rows, not states, readout, tuple(each.cpu() for each in readout.tensors), None, began, advanced)
     host = to_host(readout.tensors)
-    copied = torch.cuda.Event(blocking=_processors() <= FEW_PROCESSORS)
+    copied = torch.cuda.Event(blocking=processors() <= FEW_PROCESSORS)
     copied.record(torch.cuda.current_stream(device))
     return LaunchedBatch(rows, not states, readout, host, copied, began, began)
 

@@ -1,8 +1,16 @@
-"""Defines the limits of a device."""
+"""Defines the limits of a device, and counts the processors."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import cache
+
+
+@cache
+def processors() -> int:
+    """Returns the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

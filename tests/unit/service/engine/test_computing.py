@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from bertscope_service import cancellation
@@ -65,6 +66,30 @@ async def test_one_client_never_has_all_threads_and_clients_take_turns() -> None
     assert order.index("late") <= 2  # behind one of the greedy client's that waited before, at most
     gates[1].open.set()
     assert await other == "done"
+    pool.close()
+
+
+async def test_a_client_alone_has_all_threads_but_the_one_for_the_next_client() -> None:
+    pool, gates, order = ComputePool("test", threads=4), [Gate() for _ in range(5)], list[str]()
+    long = [asyncio.create_task(pool.run(gate, client="greedy", deadline=None)) for gate in gates[:4]]
+    await until(lambda: all(gate.began.is_set() for gate in gates[:3]))
+    assert pool.waiting == 1
+    await pool.run(lambda: order.append("new"), client="new", deadline=None)
+    gates[0].open.set()
+    await until(gates[3].began.is_set)  # the work that has ended lets the next of the same client begin
+    taken = asyncio.create_task(pool.run(gates[4], client="other", deadline=None))
+    await until(gates[4].began.is_set)
+    gates[1].open.set()
+    await long[1]
+    waiting = [
+        asyncio.create_task(pool.run(partial(order.append, client), client=client, deadline=None))
+        for client in ("greedy", "other", "third")
+    ]
+    await until(lambda: "third" in order)  # the last free thread is for a client that has none, whoever waits before it
+    assert order == ["new", "third"]
+    for gate in gates:
+        gate.open.set()
+    await asyncio.gather(taken, *long, *waiting)
     pool.close()
 
 
