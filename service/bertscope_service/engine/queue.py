@@ -37,22 +37,19 @@ MOST_PLACES = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """The sizes that a batch may have.
+    """The sizes that a padded batch may have.
 
     budget: the most tokens, padding included. saturation: a batch of so many tokens takes no longer than a smaller one, so that
-    padding costs nothing. unpadded: its layers run on real tokens alone, which the budget counts then.
+    padding costs nothing.
     """
 
     budget: int
     saturation: int = 0
-    unpadded: bool = False
 
     def padding(self, rows: int, longest: int, real: int) -> int | None:
         """Returns the padding of a batch with `real` tokens, or None if it may not be so large, or have so much of it."""
         places = rows * longest
         padding = places - real
-        if self.unpadded:
-            return padding if real <= self.budget and places <= MOST_PLACES * self.budget else None
         if places > self.budget:
             return None
         return padding if places <= self.saturation or padding <= max(PADDING_SHARE * places, PADDING_SLACK) else None
@@ -76,7 +73,8 @@ class RowQueue:
     """Waiting rows, in one fair queue per priority.
 
     A batch begins with the oldest row of the client that was served for the shortest time, so clients share a device's time
-    evenly and no row starves; then rows of any client that may share its batch and have similar lengths are added. `charge`
+    evenly and no row starves; then rows of any client that may share its batch are added: those of similar lengths, or where
+    nothing is padded, those that come next. `charge`
     returns the seconds that a token of rows like a given one costs, `saturation` the tokens of a batch of them below which
     padding costs nothing.
     """
@@ -143,12 +141,15 @@ class RowQueue:
             if candidates:
                 budget = budget_tokens
                 first = candidates[0]
-                saturation = self._saturation(first)
                 if batch_tokens is not None:
                     halved = patient and priority is Priority.BULK and self._passed_over > 0
                     budget = min(budget, batch_tokens(first, halved=halved))
-                size = BatchSize(budget, saturation, first.unpadded)
-                taken.rows = candidates[:1] if first.alone else _grow(candidates, size)
+                if first.alone:
+                    taken.rows = candidates[:1]
+                elif first.unpadded:
+                    taken.rows = _fill(candidates, budget)
+                else:
+                    taken.rows = _grow(candidates, BatchSize(budget, self._saturation(first)))
                 self._serve(taken.rows)
                 break
         self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
@@ -239,6 +240,23 @@ class RowQueue:
             gone[job.priority][job.client] += len(waiting)
         for priority, counts in gone.items():
             self._queues[priority].forget(counts)
+
+
+def _fill(candidates: list[Row], budget: int) -> list[Row]:
+    """Returns the first row and those that come next, as many as a batch without padding may have; one that finds no room begins
+    a later batch.
+
+    So a call takes no more batches than its tokens need, whatever their lengths, and the next calls use what it leaves of its
+    last one: they would have to wait for that batch anyway.
+    """
+    rows, real, longest = [candidates[0]], candidates[0].length, candidates[0].length
+    for row in candidates[1:]:
+        places = (len(rows) + 1) * max(longest, row.length)
+        if real + row.length <= budget and places <= MOST_PLACES * budget:
+            rows.append(row)
+            real += row.length
+            longest = max(longest, row.length)
+    return rows
 
 
 def _grow(candidates: list[Row], size: BatchSize) -> list[Row]:

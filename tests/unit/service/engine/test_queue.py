@@ -197,7 +197,7 @@ class PositionsObserver(SumObserver):
 @pytest.mark.parametrize(
     ("unpadded", "observer", "batches"),
     [
-        (True, PositionsObserver(), [[8] * 10 + [64] * 10]),
+        (True, PositionsObserver(), [[8, 64] * 10]),
         (True, SumObserver(), [[8] * 10, [64] * 10]),
         (False, PositionsObserver(), [[8] * 10, [64] * 10]),
     ],
@@ -222,6 +222,21 @@ async def test_batches_without_padding_are_bounded(lengths: list[int], budget: i
         assert len(rows) == 1 or (sum(rows) <= budget and max(rows) * len(rows) <= MOST_PLACES * budget)
         left = list((Counter(left) - Counter(rows)).elements())
     assert not left
+
+
+async def test_rows_without_padding_run_in_the_order_in_which_they_came() -> None:
+    """A call of mixed lengths takes as many batches as one of equal lengths; a row that finds no room begins the next batch."""
+    queue, encoder = RowQueue(), FakeEncoder(capabilities=Capabilities(unpadded=True))
+    mixed = [16, 240] * 42 + [352] * 16
+    assert (len(mixed), sum(mixed)) == (100, 16_384)
+    lengths = (mixed, [500] * 32 + [700, 100], [200, 80, 90])
+    jobs = [job_of(encoder, each, observer=PositionsObserver()) for each in lengths]
+    for job in jobs:
+        queue.push(job)
+    batches = [queue.take(16_384, NOW).rows for _ in range(3)]
+    long, short = jobs[1].rows[-2:]
+    assert batches == [jobs[0].rows, [*jobs[1].rows[:-2], short, *jobs[2].rows[:2]], [long, jobs[2].rows[2]]]
+    assert not queue.rows
 
 
 async def test_only_so_many_rows_are_considered(monkeypatch: pytest.MonkeyPatch) -> None:
