@@ -44,6 +44,14 @@ class LaunchedBatch:
         """The size of the results."""
         return sum(tensor.nbytes for tensor in self.host)
 
+    @property
+    def ended(self) -> bool:
+        """True once the results are on the host, or the device has failed, which `results` raises then."""
+        try:
+            return self.copied is None or self.copied.query()
+        except RuntimeError:
+            return True
+
     def results(self) -> Sequence[Any]:
         """Returns one result for each row, once they are on the host. Raises errors of the device, and RuntimeError if the
         observer returns more or fewer results than rows, which could not be assigned to rows."""

@@ -243,8 +243,8 @@ class RowQueue:
 
 
 def _fill(candidates: list[Row], budget: int) -> list[Row]:
-    """Returns the first row and those that come next, as many as a batch without padding may have; one that finds no room begins
-    a later batch.
+    """Returns the first row and those that come next, as many as a batch without padding may have; one that finds no room
+    begins a later batch.
 
     So a call takes no more batches than its tokens need, whatever their lengths, and the next calls use what it leaves of its
     last one: they would have to wait for that batch anyway.

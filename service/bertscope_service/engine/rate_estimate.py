@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.engine.rows import Priority, Row
+from bertscope_service.engine.rows import Priority, Row, tokens_of
 
 BATCH_SECONDS = {Priority.INTERACTIVE: 0.2, Priority.BULK: 0.05}
 """A batch should not take longer: the next interactive call may have to wait for it. Larger batches are a little faster, so
@@ -121,6 +121,11 @@ class RateEstimate:
             return NOMINAL_TOKEN_SECONDS
         known = rates.get((row.job.priority, row.pace))
         return 1 / (known.last if known else min(rate.last for rate in rates.values()))
+
+    def soonest(self, rows: Sequence[Row]) -> float:
+        """Returns the seconds that a batch takes by the faster of two rates, that of the last batches and that of a backlog;
+        0 while few ran."""
+        return tokens_of(rows) * min(self.charge(rows[0]), self.expect(rows[0]))
 
     def longest(self, encoder: Encoder, tokens: int, key: Key | None = None) -> float:
         """Returns the most seconds that these tokens of an encoder (padding included) may take, from rows of this pace or of

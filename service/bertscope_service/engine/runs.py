@@ -69,6 +69,11 @@ class Runner:
         self._recover(rows, batch)
         return None
 
+    def began(self, batch: LaunchedBatch) -> float:
+        """Returns when the device began with a batch, as time.perf_counter(): it may have been launched while the one before
+        still ran."""
+        return max(batch.began, self._last_end)
+
     def finish(self, batch: LaunchedBatch) -> None:
         """Waits for a batch's results and passes them to their jobs."""
         error = self._finish(batch)
@@ -150,9 +155,9 @@ class Runner:
             fail_job(job, broken(self.device) if self.broken else error)
 
     def _measure(self, batch: LaunchedBatch) -> None:
-        """Counts a batch that has ended. On a GPU it may have been launched while the one before still ran."""
+        """Counts a batch that has ended."""
         now = time.perf_counter()
-        began, self._last_end = max(batch.began, self._last_end), now
+        began, self._last_end = self.began(batch), now
         rows, real = len(batch.rows), tokens_of(batch.rows)
         self._real_tokens.inc(real)
         padding = 0 if batch.rows[0].unpadded else rows * longest(batch.rows) - real

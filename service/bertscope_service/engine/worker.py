@@ -18,7 +18,7 @@ from bertscope_service.engine.admission import Admission
 from bertscope_service.engine.device_thread import DeviceThread
 from bertscope_service.engine.jobs_in_flight import JobsInFlight, ensure, logger
 from bertscope_service.engine.lease import Call, Lease
-from bertscope_service.engine.limits import Limits
+from bertscope_service.engine.limits import UNMEASURED_GPU_RATE, Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.engine.refusals import broken, late, lent, stalled, stopping
@@ -52,7 +52,8 @@ class Worker:
         self._on_stalled = on_stalled
         self.rates = RateEstimate()
         self._queue = RowQueue(self.rates.charge, self.rates.saturation)
-        self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
+        waiting = limits.waiting_tokens(UNMEASURED_GPU_RATE if device.type == "cuda" else 0.0)
+        self._admission = Admission(self._name, waiting, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
         self._waking = False  # True if the loop will wake the thread soon
         self._ended: Callable[[], ServiceError] | None = None

@@ -194,6 +194,9 @@ async def test_a_token_is_charged_what_the_last_ones_took_and_expected_to_take_w
     rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
     assert rates.expect(row) == pytest.approx(1 / 480)
     assert (rates.charge(unknown), rates.expect(unknown)) == (rates.charge(row), 0.0)
+    assert (rates.soonest([row] * 2), rates.soonest([unknown])) == (pytest.approx(20 / 480), 0.0)
+    rates.note(encoder, Priority.INTERACTIVE, row.kind, 2000.0)  # type: ignore[arg-type]
+    assert rates.soonest([row]) == pytest.approx(10 * rates.charge(row))
 
 
 async def test_the_first_batches_of_a_kind_reject_nobody() -> None:
