@@ -102,7 +102,7 @@ class Report:
 
     def over_grpc(self) -> Iterator[Row]:
         rates = importlib.import_module("benchmarks.gpu.grpc_rates")
-        load = rates.Load(4, 8, 16) if self.tiny else rates.Load(64, 128, LENGTH)
+        load = rates.Load(4, 8, 16) if self.tiny else rates.Load(256, 100, LENGTH)
         layers = 2 if self.tiny else 12
         yield from rates.measure_grpc(self.device, "bf16", layers, load, self.in_process[0], self.rates)
 
@@ -126,7 +126,7 @@ class Report:
 
     def maps(self) -> Iterator[Row]:
         streaming = importlib.import_module("benchmarks.gpu.streaming")
-        yield from streaming.measure_streaming(self.device, self.limits, 1 if self.tiny else 32, 2 if self.tiny else 12)
+        yield from streaming.measure_streaming(self.device, self.limits, 1 if self.tiny else 2, 2 if self.tiny else 12)
 
     def goals(self) -> Iterator[Row]:
         """Yields the goals beside what was measured."""

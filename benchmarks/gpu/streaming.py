@@ -12,12 +12,14 @@ import grpc
 import torch
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
 
-from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits
+from benchmarks.gpu.device import Limits
 from benchmarks.gpu.report import Row
 from benchmarks.lib.serving import serving
 from benchmarks.lib.texts import texts_of_lengths, write_bert_base
 
 LENGTH = 512
+ROUNDS = 3
+"""After one to warm up; a text of a bert-base has 151 MB of maps."""
 PATIENCE_SECONDS = 120.0
 
 
@@ -28,7 +30,7 @@ def measure_streaming(device: torch.device, limits: Limits, texts: int, layers: 
         folder = write_bert_base(Path(name), layers=layers)
         flags = ("--device", str(device), "--runtime", "torch", "--model", f"bert={folder}")
         with serving(*flags) as server, grpc.insecure_channel(server.target) as channel:
-            taken = [_stream(channel, texts) for _ in range(ROUNDS + WARM_UPS)][WARM_UPS:]
+            taken = [_stream(channel, texts) for _ in range(1 + ROUNDS)][1:]
     rate = statistics.median(size / seconds for size, seconds in taken)
     what = f"maps, fp32, {texts} x {LENGTH}, {layers} layers / the copy to the host"
     limit = limits.copy_bytes
