@@ -118,8 +118,8 @@ class DeviceThread:
         self._lead = min(LONGEST, lead)
 
     def _let_rows_come(self, running: LaunchedBatch) -> bool:
-        """Waits until the next batch has to be formed, or the running one has ended, which leases and `join` wait for, too; not if
-        it is short or its time unknown. Returns whether it has waited."""
+        """Waits until the next batch has to be formed, or the running one has ended, which leases wait for, too; not if it is
+        short or its time unknown. Returns whether it has waited."""
         seconds, waited = min(self._source.rates.soonest(running.rows), LONGEST), False
         until = self._runner.began(running) + seconds - self._lead
         while (left := until - time.perf_counter()) > 0 and not running.ended:

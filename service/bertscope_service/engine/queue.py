@@ -246,8 +246,8 @@ def _fill(candidates: list[Row], budget: int) -> list[Row]:
     """Returns the first row and those that come next, as many as a batch without padding may have; one that finds no room
     begins a later batch.
 
-    So a call takes no more batches than its tokens need, whatever their lengths, and the next calls use what it leaves of its
-    last one: they would have to wait for that batch anyway.
+    So a call takes as many batches as its tokens need, whatever the lengths of its texts, and the next calls use what it leaves
+    of its last one: they would have to wait for that batch anyway.
     """
     rows, real, longest = [candidates[0]], candidates[0].length, candidates[0].length
     for row in candidates[1:]:
