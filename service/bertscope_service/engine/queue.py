@@ -31,6 +31,10 @@ PADDING_SHARE = 0.08
 PADDING_SLACK = 16
 """So little padding costs less than another batch."""
 
+START_SECONDS = 4e-4
+"""The host's part of a batch on a CPU: to form it, place its rows and deal its results. Padding that the device computes in that
+time costs no more than another batch."""
+
 MOST_PLACES = 4
 """Rows that run without padding may have this many times the budget as places of padded rows: embeddings use these."""
 
@@ -40,11 +44,12 @@ class BatchSize:
     """The sizes that a padded batch may have.
 
     budget: the most tokens, padding included. saturation: a batch of so many tokens takes no longer than a smaller one, so that
-    padding costs nothing.
+    padding costs nothing. slack: tokens of padding that cost less than another batch.
     """
 
     budget: int
     saturation: int = 0
+    slack: int = PADDING_SLACK
 
     def padding(self, rows: int, longest: int, real: int) -> int | None:
         """Returns the padding of a batch with `real` tokens, or None if it may not be so large, or have so much of it."""
@@ -52,7 +57,7 @@ class BatchSize:
         padding = places - real
         if places > self.budget:
             return None
-        return padding if places <= self.saturation or padding <= max(PADDING_SHARE * places, PADDING_SLACK) else None
+        return padding if places <= self.saturation or padding <= max(PADDING_SHARE * places, self.slack) else None
 
 
 class BatchTokens(Protocol):
@@ -149,7 +154,8 @@ class RowQueue:
                 elif first.unpadded:
                     taken.rows = _fill(candidates, budget)
                 else:
-                    taken.rows = _grow(candidates, BatchSize(budget, self._saturation(first)))
+                    slack = max(PADDING_SLACK, int(START_SECONDS / self._charge(first)))
+                    taken.rows = _grow(candidates, BatchSize(budget, self._saturation(first), slack))
                 self._serve(taken.rows)
                 break
         self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
