@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.predictions import LabelObserver
-from bertscope_service.analyses.texts import check_finite, read_inputs
+from bertscope_service.analyses.texts import check_finite, read_sequences
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 
@@ -38,9 +38,9 @@ class ClassifyPlan:
         self, query: ClassifyQuery, tokenizer: TextTokenizer, labels: Sequence[str], *, multi_label: bool = False
     ) -> None:
         self.labels, self.multi_label = labels, multi_label
-        self.texts = list(read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate))
+        self.texts = read_sequences(tokenizer, query.inputs, "inputs", truncate=query.truncate)
         observer = LabelObserver()
-        self.rows: list[tuple[TokenSequence, LabelObserver]] = [(tokenized.sequence, observer) for tokenized in self.texts]
+        self.rows: list[tuple[TokenSequence, LabelObserver]] = [(sequence, observer) for sequence in self.texts.sequences]
 
     @property
     def reply_bytes(self) -> int:

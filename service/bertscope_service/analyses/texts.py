@@ -100,6 +100,18 @@ def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str
     return _checked(tokenizer.encode(text, pair, truncate=bool(truncate)), tokenizer.max_tokens, field, truncate)
 
 
+def read_sequences(
+    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], field: str, *, truncate: bool
+) -> FlatTexts:
+    """Does the same as `read_inputs` for texts of which no more than the tokens is asked."""
+    read = read_flat(tokenizer, [(text,) if pair is None else (text, pair) for text, pair in inputs], truncate=truncate)
+    around = [tokenizer.special_tokens(pair=pair) for pair in (False, True)]
+    for index, (sequence, (_, pair)) in enumerate(zip(read.sequences, inputs, strict=True)):
+        if not around[pair is not None] < len(sequence) <= tokenizer.max_tokens:
+            _checked(read[index], tokenizer.max_tokens, f"{field}[{index}]", truncate)
+    return read
+
+
 def _checked(tokenized: TokenizedText, max_tokens: int, field: str, truncate: bool | None) -> TokenizedText:
     check_length(tokenized, field, max_tokens, cuttable=truncate is not None)
     if all(which is None for which in tokenized.encoding.sequence_ids):

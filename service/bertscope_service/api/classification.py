@@ -22,6 +22,7 @@ from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import read_text, read_texts
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.field_checks import CLASSIFY_TOKENS_TOP_K
+from bertscope_service.api.label_predictions import render_labels
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_labels, require_regression, require_token_classification
@@ -66,25 +67,12 @@ def render_classify(
     plan: ClassifyPlan, scores: Sequence[NDArray[np.float32]], model: LoadedModel
 ) -> classification_pb2.ClassifyResponse:
     ranked, probabilities = plan.answer(scores)
-    return classification_pb2.ClassifyResponse(
-        results=[
-            classification_pb2.ClassifiedText(
-                labels=[
-                    classification_pb2.LabelPrediction(
-                        label=plan.labels[index], index=index, probability=row[index], logit=logits[index]
-                    )
-                    for index in order
-                ],
-                tokens=len(text),
-                truncated_tokens=text.truncated,
-            )
-            for text, order, row, logits in zip(
-                plan.texts, ranked.tolist(), probabilities.tolist(), map(np.ndarray.tolist, scores), strict=True
-            )
-        ],
-        provenance=render_provenance(model),
-        multi_label=plan.multi_label,
-    )
+    own = [np.take_along_axis(values, ranked, axis=1) for values in (probabilities, np.array(scores, dtype=np.float64))]
+    response = classification_pb2.ClassifyResponse(provenance=render_provenance(model), multi_label=plan.multi_label)
+    rendered = render_labels(classification_pb2.ClassifiedText.LABELS_FIELD_NUMBER, plan.labels, ranked, *own)
+    for labels, sequence, truncated in zip(rendered, plan.texts.sequences, plan.texts.truncated, strict=True):
+        response.results.add(tokens=len(sequence), truncated_tokens=truncated).MergeFromString(labels)
+    return response
 
 
 def plan_values(
@@ -100,8 +88,8 @@ def render_values(
 ) -> classification_pb2.PredictValuesResponse:
     return classification_pb2.PredictValuesResponse(
         results=[
-            classification_pb2.PredictedValue(value=value, tokens=len(text), truncated_tokens=text.truncated)
-            for text, value in zip(plan.texts, plan.values(scores), strict=True)
+            classification_pb2.PredictedValue(value=value, tokens=len(sequence), truncated_tokens=truncated)
+            for sequence, truncated, value in zip(plan.texts.sequences, plan.texts.truncated, plan.values(scores), strict=True)
         ],
         provenance=render_provenance(model),
     )
@@ -140,18 +128,15 @@ def render_tokens(
 
 
 def _render_words(labels: Sequence[str], text: ReadWords, tagged: TaggedWords) -> classification_pb2.TaggedText:
-    predictions = (
-        [
-            classification_pb2.LabelPrediction(label=labels[index], index=index, probability=probability, logit=logit)
-            for index, probability, logit in zip(*row, strict=True)
-        ]
-        for row in zip(tagged.ranked.tolist(), tagged.probabilities.tolist(), tagged.logits.tolist(), strict=True)
+    rendered = render_labels(
+        classification_pb2.TaggedWord.LABELS_FIELD_NUMBER, labels, tagged.ranked, tagged.probabilities, tagged.logits
     )
+    words = [classification_pb2.TaggedWord(span=_render_span(word)) for word in text.words]
+    for word, place in zip(words, text.positions, strict=True):
+        if place is not None:
+            word.MergeFromString(next(rendered))
     return classification_pb2.TaggedText(
-        words=[
-            classification_pb2.TaggedWord(span=_render_span(word), labels=() if place is None else next(predictions))
-            for word, place in zip(text.words, text.positions, strict=True)
-        ],
+        words=words,
         mentions=[
             classification_pb2.Mention(type=one.type, span=_render_span(one.span), probability=one.probability)
             for one in tagged.mentions

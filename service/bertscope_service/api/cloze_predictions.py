@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import Any
 
-import numpy as np
 from bertscope.v1.cloze_pb2 import FilledMask as Filled
 from bertscope.v1.cloze_pb2 import Prediction
 
 from bertscope_service.analyses.cloze import FilledMask
-from bertscope_service.api.wire import DOUBLE, Kept, double, header, number
+from bertscope_service.api.wire import Kept, double, doubles, header, number
 from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-
-DOUBLE_FIELD = np.dtype([("tag", "u1"), ("value", "<f8")])
-"""A float64 on the wire."""
 
 _POSITION, _START = Kept(number, Filled.TOKEN_INDEX_FIELD_NUMBER), Kept(number, Filled.START_FIELD_NUMBER)
 _END, _SEGMENT = Kept(number, Filled.END_FIELD_NUMBER), Kept(number, Filled.SEGMENT_FIELD_NUMBER)
@@ -53,17 +48,10 @@ def _fixed(word: Word, tokenizer: TextTokenizer) -> bytes:
 
 def _numbers(masks: Sequence[FilledMask]) -> tuple[bytes, int]:
     """Returns the fields with float64 of all predictions, one after another, and the size of those of one prediction."""
-    if not masks:
-        return b"", 0
-    columns: list[tuple[int, Sequence[Any]]] = [
-        (Prediction.PROBABILITY_FIELD_NUMBER, [mask.probabilities for mask in masks]),
-        (Prediction.LOG_PROBABILITY_FIELD_NUMBER, [mask.logs for mask in masks]),
-    ]
-    if masks[0].shares is not None:
-        columns.append((Prediction.CANDIDATE_PROBABILITY_FIELD_NUMBER, [mask.shares for mask in masks]))
-    found = np.empty((sum([len(mask.words) for mask in masks]), len(columns)), dtype=DOUBLE_FIELD)
-    tags, numbers = found["tag"], found["value"]
-    for index, (field, values) in enumerate(columns):
-        tags[:, index] = field << 3 | DOUBLE
-        np.concatenate(values, out=numbers[:, index])
-    return found.tobytes(), DOUBLE_FIELD.itemsize * len(columns)
+    columns = {
+        Prediction.PROBABILITY_FIELD_NUMBER: [mask.probabilities for mask in masks],
+        Prediction.LOG_PROBABILITY_FIELD_NUMBER: [mask.logs for mask in masks],
+    }
+    if shares := [mask.shares for mask in masks if mask.shares is not None]:
+        columns[Prediction.CANDIDATE_PROBABILITY_FIELD_NUMBER] = shares
+    return doubles(columns)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 NUMBER, DOUBLE, DELIMITED = 0, 1, 2
 """protobuf's wire types of whole numbers, of float64, and of bytes, texts and messages, in the lower three bits of a tag."""
@@ -35,6 +38,22 @@ def header(field: int, size: int) -> bytes:
 def double(field: int, value: float) -> bytes:
     """Returns a field with a float64."""
     return varint(field << 3 | DOUBLE) + struct.pack("<d", value)
+
+
+def doubles(columns: Mapping[int, Sequence[NDArray[np.float64]]]) -> tuple[bytes, int]:
+    """Returns fields with float64 of many messages, one message after another, and the size of those of one. `columns` has the
+    numbers of each field: arrays of those of consecutive messages."""
+    count = sum(map(len, next(iter(columns.values()))))
+    found = np.empty((count, len(columns)), dtype=_DOUBLE)
+    tags, numbers = found["tag"], found["number"]
+    for index, (field, values) in enumerate(columns.items()):
+        tags[:, index] = field << 3 | DOUBLE
+        if count:
+            np.concatenate(values, out=numbers[:, index])
+    return found.tobytes(), _DOUBLE.itemsize * len(columns)
+
+
+_DOUBLE = np.dtype([("tag", "u1"), ("number", "<f8")])
 
 
 class Kept(dict[int, bytes]):

@@ -79,7 +79,7 @@ class TextTokenizer:
     def growth(self) -> int:
         """How many letters or tokens a letter becomes at most, beyond its forms and bytes of Unicode. 1 for usual tokenizers;
         more if steps write several letters for one, or if a text is repeated. Raises FailedPrecondition."""
-        tokens = len(self.encode(SAMPLE * SAMPLES)) - self.backend.num_special_tokens_to_add(is_pair=False)
+        tokens = len(self.encode(SAMPLE * SAMPLES)) - self.special_tokens(pair=False)
         return max(1, int(self.written_letters), tokens // SAMPLES)
 
     def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False, reserve: int = 0) -> TokenizedText:
@@ -161,6 +161,10 @@ class TextTokenizer:
         quick = iter(encode(self._of_ascii, list(compress(parts, ascii_alone))))
         others = iter(encode(self.backend, list(compress(parts, map(not_, ascii_alone)))))
         return [next(quick if plain else others) for plain in ascii_alone]
+
+    def special_tokens(self, *, pair: bool) -> int:
+        """Returns the number of tokens that are added to a text or pair."""
+        return self.backend.num_special_tokens_to_add(is_pair=pair)
 
     @cached_property
     def special_ids(self) -> list[int]:

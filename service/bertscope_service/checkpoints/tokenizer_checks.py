@@ -35,7 +35,7 @@ def check_tokenizer(tokenizer: TextTokenizer, folder: Path, entries: int, segmen
     if tokenizer.growth > MAX_GROWTH:
         message = f"the tokenizer in {folder} makes {tokenizer.growth} tokens of one letter; allowed are {MAX_GROWTH}"
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder, field="post_processor", growth=tokenizer.growth)
-    around = tokenizer.backend.num_special_tokens_to_add(is_pair=False)
+    around = tokenizer.special_tokens(pair=False)
     if tokenizer.max_tokens <= around:
         found = f"gives {around} special tokens around a text, and the model reads {tokenizer.max_tokens}"
         raise unreadable(folder, f"the tokenizer in {folder} {found}")

@@ -32,8 +32,8 @@ PADDING_SLACK = 16
 """So little padding costs less than another batch."""
 
 START_SECONDS = 4e-4
-"""The host's part of a batch on a CPU: to form it, place its rows and deal its results. Padding that the device computes in that
-time costs no more than another batch."""
+"""The host's part of a batch on a CPU: to form it, place its rows and deal its results. Padding that the device computes in
+that time costs no more than another batch."""
 
 MOST_PLACES = 4
 """Rows that run without padding may have this many times the budget as places of padded rows: embeddings use these."""

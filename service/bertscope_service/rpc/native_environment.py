@@ -19,8 +19,8 @@ thousands, which its end frees without the collector: by default it would look t
 
 def prepare() -> None:
     """Sets environment variables that native libraries read once, when they are loaded; variables that are set already stay.
-    Threads that compute in Python let others run sooner, and garbage is collected less often. From now on a crash in native code
-    prints every thread's stack on standard error."""
+    Threads that compute in Python let others run sooner, and garbage is collected less often. From now on a crash in native
+    code prints every thread's stack on standard error."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(COLLECT_AFTER)
     if sys.__stderr__ is not None:

@@ -1,4 +1,4 @@
-"""Masks are rendered as bytes that are protobuf's own."""
+"""Masks and labels are rendered as bytes that are protobuf's own."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from bertscope.v1 import cloze_pb2
+from bertscope.v1 import classification_pb2, cloze_pb2
 from bertscope_service.analyses.cloze import FilledMask
 from bertscope_service.api.cloze_predictions import render_masks
+from bertscope_service.api.label_predictions import render_labels
 from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
@@ -55,3 +56,20 @@ def test_rendered_masks_are_protobufs(shares: Any, logits: Any) -> None:
 
 def test_no_masks() -> None:
     assert list(render_masks([], TOKENIZER)) == []
+
+
+def test_rendered_labels_are_protobufs() -> None:
+    labels, ranked = ["a", "", "é" * 200], np.array([[2, 0], [1, 2], [0, 1]])
+    probabilities, logits = (
+        np.array([[0.5, 0.0], [1.0, 1e-300], [0.25, 0.75]]),
+        np.array([[-1.5, 0.0], [7.0, -800.0], [3.0, 2.0]]),
+    )
+    field = classification_pb2.ClassifiedText.LABELS_FIELD_NUMBER
+    rendered = render_labels(field, labels, ranked, probabilities, logits)
+    for row, found in enumerate(map(classification_pb2.ClassifiedText.FromString, rendered)):
+        columns = zip(ranked[row].tolist(), probabilities[row], logits[row], strict=True)
+        assert list(found.labels) == [
+            classification_pb2.LabelPrediction(label=labels[index], index=index, probability=probability, logit=logit)
+            for index, probability, logit in columns
+        ]
+    assert not list(render_labels(field, labels, ranked[:0], probabilities[:0], logits[:0]))
