@@ -154,7 +154,8 @@ class RowQueue:
                 elif first.unpadded:
                     taken.rows = _fill(candidates, budget)
                 else:
-                    slack = max(PADDING_SLACK, int(START_SECONDS / self._charge(first)))
+                    token_seconds = self._charge(first)
+                    slack = max(PADDING_SLACK, int(START_SECONDS / token_seconds) if token_seconds else 0)
                     taken.rows = _grow(candidates, BatchSize(budget, self._saturation(first), slack))
                 self._serve(taken.rows)
                 break

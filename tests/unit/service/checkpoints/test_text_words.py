@@ -87,7 +87,7 @@ def test_lists_of_tokens_are_made_once(marks: Sequence[Mark], monkeypatch: pytes
 
     tokenizer = sentence_pieces("▁(", "),", ")", ",", "▁", "(")
     encode = tokenizer._encode
-    monkeypatch.setattr(tokenizer, "_encode", lambda parts: [Counted(encoding) for encoding in encode(parts)])
+    monkeypatch.setattr(tokenizer, "_encode", lambda *given: list(map(Counted, encode(*given))))
     [read] = tokenizer.encode_all([("(),(),(), " * 9,)], words=[marks])
     assert len(read.pieces(tokenizer)) > 40
     lists = {"ids", "tokens", "offsets", "word_ids", "type_ids", "sequence_ids"}

@@ -187,6 +187,13 @@ async def test_small_batches_may_have_any_padding() -> None:
     assert [len(row.sequence) for row in queue.take(1000, NOW).rows] == [8] * 5 + [64] * 5
 
 
+@pytest.mark.parametrize(("token_seconds", "batches"), [(1e-6, [[8] * 20 + [16] * 20, []]), (1e-4, [[8] * 20, [16] * 20])])
+async def test_padding_that_takes_less_than_the_start_of_a_batch(token_seconds: float, batches: list[list[int]]) -> None:
+    queue = RowQueue(lambda _: token_seconds)
+    queue.push(job_of(ENCODERS[0], [8] * 20 + [16] * 20))
+    assert [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(2)] == batches
+
+
 class PositionsObserver(SumObserver):
     """Reads some positions."""
 
