@@ -24,8 +24,9 @@ class EntryWords:
 
     def of(self, tokens: Sequence[int]) -> list[Word]:
         """Returns the words of a list of entries, told apart if they are written alike."""
-        words = list(map(self._tokenizer.words.__getitem__, tokens))
-        if len({word.text for word in words}) == len(words):
+        kept = self._tokenizer.words
+        words = list(map(kept.__getitem__, tokens))
+        if kept.alike.isdisjoint(tokens) or len({word.text for word in words}) == len(words):
             return words
         named = zip(tokens, entry_names(self._tokenizer, tokens), strict=True)
         return [self._marked.setdefault((token, name), Word(name, (token,))) for token, name in named]

@@ -19,11 +19,18 @@ class Word:
 
 
 class KeptWords(dict[int, Word]):
-    """The words of entries, by their ids; each is made once, by `write`. For use from any thread: each would make the same."""
+    """The words of entries, by their ids; each is made once, by `write`. `alike` are those among them whose text is another's,
+    too. For use from any thread: each would make the same."""
 
     def __init__(self, write: Callable[[int], str]) -> None:
         self._write = write
+        self._first: dict[str, int] = {}
+        self.alike: set[int] = set()
 
     def __missing__(self, token: int) -> Word:
-        word = self[token] = Word(self._write(token), (token,))
+        word = Word(self._write(token), (token,))
+        first = self._first.setdefault(word.text, token)
+        if first != token:
+            self.alike |= {first, token}
+        self[token] = word  # last: who finds it can rely on `alike`
         return word

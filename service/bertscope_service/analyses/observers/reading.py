@@ -45,8 +45,12 @@ class Reading:
         self.only, self.rows, self.places, *self.others = place_arrays(encoder.device, only, rows, places, *others)
 
     def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
-        """Returns the part of each row in an array [n, ...]: views."""
-        return [array[part] for part in self.parts]
+        """Returns the part of each row in an array [n, ...]: views, the same one for rows of as many positions if they are
+        empty."""
+        if array.size:
+            return [array[part] for part in self.parts]
+        empty = {count: array[:count] for count in set(self.counts)}
+        return [empty[count] for count in self.counts]
 
     def advance(self, state: State, edits: BatchEdits | None) -> None:
         """Runs the remaining layers, the last one only at these positions."""

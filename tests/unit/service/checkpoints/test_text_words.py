@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from bertscope_service.checkpoints.entry_words import KeptWords
 from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -142,3 +143,12 @@ def test_an_accent_that_is_a_piece_is_not_counted_twice() -> None:
     tokenizer = sentence_pieces("▁e", "\u0301", "n", "▁", "e")
     read = tokenizer.encode("e\u0301n")
     assert [(piece.start, piece.end) for piece in read.pieces(tokenizer)] == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_entries_that_are_written_alike_are_known_once_both_were_seen() -> None:
+    kept = KeptWords({0: "most", 1: "a", 2: "most"}.__getitem__)
+    assert [kept[token].text for token in (0, 1)] == ["most", "a"]
+    assert not kept.alike
+    assert kept[2].pieces == (2,)
+    assert kept.alike == {0, 2}
+    assert kept[0] is kept[0]
