@@ -1,5 +1,5 @@
-"""Measures the CPU of a server per call and per text when its model computes nothing, beside a bare echo of the same bytes, and
-the CPU of the clients per call, beside bare stubs."""
+"""Measures the CPU of a server per call and per text when its model computes nothing, beside a bare echo of the same bytes; how
+its threads and stages share that, and Python's lock; and the CPU of the clients per call, beside bare stubs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ from typing import Any
 import grpc
 from psutil import Process
 
-from benchmarks.host import echo, stages
+from benchmarks.host import echo, stages, threads
 from benchmarks.host.client import client_calls, client_table, measure_client
 from benchmarks.host.questions import Question, long_stream, questions, write_models
 from benchmarks.lib.calls import Calls, send
 from benchmarks.lib.options import ROUNDS, option, seconds
-from benchmarks.lib.processes import ROOT, process, wait_until
+from benchmarks.lib.processes import ROOT, cpu_seconds, process, wait_until
 from benchmarks.lib.report import Report, Table
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.sides import Row, compared, take_turns
@@ -43,7 +44,7 @@ def report(options: Namespace) -> Report:
     clients = [call for call in client_calls() if options.only in call.title and call.texts in options.texts]
     if not asked and not clients:
         raise ValueError(f"no call is named {options.only!r} with {options.texts} texts")
-    rows, shares = list[Row](), dict[str, dict[str, float]]()
+    rows, costs, holders = list[Row](), dict[str, dict[str, float]](), dict[str, stages.Holders]()
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         flags = ["--threads", "1", "--runtime", "torch", *write_models(Path(name))]
         server = stack.enter_context(serving(*flags, module=SERVER))
@@ -54,18 +55,19 @@ def report(options: Namespace) -> Report:
             stack.enter_context(_filling(full))
         for question in asked:
             for callers in options.callers:
-                row, share = _measure(question, callers, full if question.refused else server, bare, options)
+                row, cost, held = _measure(question, callers, full if question.refused else server, bare, options)
                 rows.append(row)
-                shares |= {row.what: share} if share else {}
-        costs = [(call, measure_client(server.target, call, options.rounds, options.seconds / 2)) for call in clients]
+                costs |= {row.what: cost} if cost else {}
+                holders |= {row.what: held} if held else {}
+        measured = [(call, measure_client(server.target, call, options.rounds, options.seconds / 2)) for call in clients]
     title = f"A model that computes nothing, beside a bare grpc.aio echo of the same bytes on {options.loop}"
     found = compared(title, rows)
-    tables = [*(found.tables if rows else ()), *([_stages(shares)] if shares else ())]
-    data = {**found.data, "stages": shares}
-    if costs:
-        table, own = client_table(costs)
+    tables = [*(found.tables if rows else ()), *_tables(costs, holders)]
+    data = {**found.data, "threads": costs, "lock": {what: asdict(held) for what, held in holders.items()}}
+    if measured:
+        table, own = client_table(measured)
         tables, data = [*tables, table], {**data, "clients": own}
-    missing = [] if stages.available() else ["no profile by stage: py-spy is not installed (pip install py-spy)"]
+    missing = [] if threads.py_spy() else ["no stages, and few names of threads: py-spy is not installed (pip install py-spy)"]
     return Report(tables, data, missing)
 
 
@@ -93,8 +95,8 @@ def _filling(server: Running) -> Iterator[None]:
 
 def _measure(
     question: Question, callers: int, server: Running, bare: tuple[str, Process], options: Namespace
-) -> tuple[Row, dict[str, float]]:
-    """Returns the echo and ours in turn, and the share of each stage, if they can be told."""
+) -> tuple[Row, dict[str, float], stages.Holders | None]:
+    """Returns the echo and ours in turn, what our threads took for a text, and who held the lock, if they can be told."""
     (target, other), ours = bare, server.process.pid
     asked = Calls(
         target=server.target,
@@ -112,14 +114,45 @@ def _measure(
     what = f"{question.name}, {question.texts} texts a call, {callers} callers"
     sides = {"echo": partial(send, echoed), "bertscope": partial(send, asked)}
     row = take_turns(what, question.texts, sides, options.rounds)
-    if not stages.available():
-        return row, {}
-    with stages.Profile(ours, options.seconds) as profile:
-        send(replace(asked, seconds=options.seconds + 1))
-    return row, profile.shares
+    cost = threads.costs(ours, row.found["bertscope"], question.texts)
+    return row, cost, _holders(asked, server.process, options.seconds) if threads.py_spy() else None
 
 
-def _stages(found: dict[str, dict[str, float]]) -> Table:
-    names = [name for name, _ in stages.STAGES] + [stages.OTHER]
-    rows = [(what, *(f"{100 * shares.get(name, 0.0):.0f}" for name in names)) for what, shares in found.items()]
-    return Table("Share of each stage in the server's samples, %", ("call", *names), rows)
+def _holders(asked: Calls, server: Process, seconds: float) -> stages.Holders:
+    """Makes calls again, and samples the server while it answers them."""
+    idle = cpu_seconds(server)
+    with ThreadPoolExecutor(1) as pool:
+        calls = pool.submit(send, replace(asked, seconds=seconds + 1))
+        wait_until(lambda: calls.done() or cpu_seconds(server) > idle + 0.1, 60.0, server)
+        held = stages.profile(server.pid, seconds)
+        calls.result()
+    return held
+
+
+def _tables(costs: dict[str, dict[str, float]], holders: dict[str, stages.Holders]) -> list[Table]:
+    """Returns the table of threads, and that of stages, each if there is anything to say. They have no column of zeros."""
+    tables = []
+    if costs:
+        every = next(iter(costs.values()))
+        names = [name for name in every if any(cost[name] >= 0.005 * sum(cost.values()) for cost in costs.values())]
+        rows = [(what, *_threads(cost, names, holders.get(what))) for what, cost in costs.items()]
+        bracket = "; in brackets for how much of the time it holds Python's lock, %" if holders else ""
+        tables.append(Table(f"Server CPU of each thread, us/text{bracket}", ("call", *names, "all"), rows))
+    if holders:
+        names = [name for name in stages.NAMES if any(held.stages.get(name, 0) >= 0.005 for held in holders.values())]
+        title = "For how much of the time any thread holds Python's lock, and the share of each stage in that, %"
+        rows = [(what, *_percent([held.any, *(held.stages.get(name, 0) for name in names)])) for what, held in holders.items()]
+        tables.append(Table(title, ("call", "held", *names), rows))
+    return tables
+
+
+def _threads(cost: dict[str, float], names: list[str], held: stages.Holders | None) -> list[str]:
+    cells = [f"{us:,.1f}" for us in (*(cost[name] for name in names), sum(cost.values()))]
+    if held is None:
+        return cells
+    shares = _percent([*(held.threads.get(name, 0) for name in names), held.any])
+    return [f"{cell} {f'({share})' if share != '0' else '':>5}" for cell, share in zip(cells, shares, strict=True)]
+
+
+def _percent(shares: list[float]) -> list[str]:
+    return [f"{100 * share:.0f}" for share in shares]

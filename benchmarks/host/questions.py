@@ -15,10 +15,13 @@ from tokenizers.models import WordPiece
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from benchmarks.lib.texts import cloze_texts
+from benchmarks.lib.texts import cloze_texts, texts_of_lengths
 
 SMALL, LARGE, LABELS = "small", "large", "labels"
 TEXTS_PER_CALL = (1, 8, 64, 256)
+LONG_TEXTS_PER_CALL = (64, 256)
+LONG = texts_of_lengths([128] * max(LONG_TEXTS_PER_CALL), mask=True)
+"""Texts of 128 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def write_models(folder: Path) -> list[str]:
 def _small_vocabulary(large: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """Returns the tokenizer with those entries alone that the texts use."""
     specials = [large.pad_token, large.unk_token, large.cls_token, large.sep_token, large.mask_token]
-    used = {piece for text in cloze_texts() for piece in large.tokenize(text)}
+    used = {piece for text in [*cloze_texts(), *LONG] for piece in large.tokenize(text)}
     vocabulary = {piece: number for number, piece in enumerate([*specials, *sorted(used - set(specials))])}
     backend = Tokenizer.from_str(large.backend_tokenizer.to_str())
     backend.model = WordPiece(vocabulary, unk_token=large.unk_token)
@@ -75,9 +78,12 @@ def questions() -> list[Question]:
     """Returns all calls."""
     found = []
     for model in (SMALL, LARGE):
-        for count in TEXTS_PER_CALL:
-            request = cloze_pb2.FillMaskRequest(model=f"models/{model}", texts=cloze_texts()[:count], top_k=5)
-            found.append(_question(f"FillMask, {model} vocabulary", "bertscope.v1.ClozeService/FillMask", request, count))
+        calls = [("", cloze_texts()[:count]) for count in TEXTS_PER_CALL]
+        calls += [(", 128 tokens", LONG[:count]) for count in LONG_TEXTS_PER_CALL]
+        for length, texts in calls:
+            request = cloze_pb2.FillMaskRequest(model=f"models/{model}", texts=texts, top_k=5)
+            name = f"FillMask, {model} vocabulary{length}"
+            found.append(_question(name, "bertscope.v1.ClozeService/FillMask", request, len(texts)))
     for count in (1, 64):
         inputs = [common_pb2.TextInput(text=text) for text in cloze_texts()[:count]]
         classify = classification_pb2.ClassifyRequest(model=f"models/{LABELS}", inputs=inputs)
@@ -94,8 +100,8 @@ def questions() -> list[Question]:
                     count,
                 )
             )
-    texts = [common_pb2.TextInput(text=text) for text in cloze_texts()[:8]]
-    extract = attention_pb2.ExtractAttentionRequest(model=f"models/{LARGE}", inputs=texts)
+    inputs = [common_pb2.TextInput(text=text) for text in cloze_texts()[:8]]
+    extract = attention_pb2.ExtractAttentionRequest(model=f"models/{LARGE}", inputs=inputs)
     found.append(_question("ExtractAttention", "bertscope.v1.AttentionService/ExtractAttention", extract, 8, streaming=True))
     refused = cloze_pb2.FillMaskRequest(model=f"models/{SMALL}", texts=cloze_texts()[:1], top_k=5)
     found.append(replace(_question("FillMask, refused", "bertscope.v1.ClozeService/FillMask", refused, 1), refused=True))

@@ -1,86 +1,93 @@
-"""The share of each stage in a server's CPU time, from a sampled profile by py-spy."""
+"""The shares of a server's threads and stages in the time that Python's lock is held, from samples by py-spy."""
 
 from __future__ import annotations
 
-import shutil
+import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.host.threads import OTHER, purpose, py_spy
+
+ANSWERS = ("cloze.py:answer", "cloze.py:_likeliest", "cloze.py:_chosen", "classification.py:answer", "classification.py:log_")
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("metrics", ("observability/metrics", "prometheus_client/")),
-    ("logging", ("observability/logs", "logging/__init__", "observability/call_notes")),
-    ("tokenizer", ("checkpoints/tokenizer",)),
-    ("render", ("render", "cloze.py:answer", "cloze.py:_likeliest", "cloze.py:fill", "api/provenance")),
-    ("parse", ("rpc/malformed",)),
-    ("plan", ("api/", "analyses/cloze", "analyses/texts", "analyses/tensors", "analyses/classification")),
-    ("device thread", ("engine/runs", "engine/batch", "encoders/", "analyses/observers", "benchmarks/host")),
+    ("tokenizer", ("checkpoints/encoding", "checkpoints/tokenize", "checkpoints/ascii_tokenizer")),
+    (
+        "reply",
+        ("render", "api/cloze_predictions", "api/label_predictions", "api/wire", "api/tensor_", "api/provenance", *ANSWERS),
+    ),
+    (
+        "plan",
+        ("rpc/malformed", "rpc/message_parts", "api/", "analyses/cloze", "analyses/classification", "checkpoints/flat_texts"),
+    ),
+    ("arrays", ("encoders/placement", "encoders/transfers")),
+    ("batch", ("engine/runs", "engine/batch", "encoders/", "analyses/observers", "benchmarks/host")),
+    ("wake", ("engine/rows.py:_call", "engine/worker.py:_wake")),
     ("queue", ("engine/",)),
-    ("interceptors", ("bertscope_service/",)),
-    ("gRPC", ("grpc/",)),
-    ("loop", ("asyncio/", "uvloop")),
+    ("admission", ("bertscope_service/",)),
+    ("loop", ("grpc/", "asyncio/", "uvloop")),
 )
-"""Each stage with parts of the frames "file:function" that belong to it. A sample counts for the innermost frame that any stage
-knows; the first stage that knows it has it."""
+"""Each stage with parts of the frames "file:function" that belong to it; in "wake", one thread wakes another. A sample counts
+for the innermost frame that any stage knows; the first stage that knows it has it."""
 
-WAITING = ("threading.py:wait", "concurrent/futures/thread.py:_worker", "selectors.py:select", "socketserver.py:serve_forever")
-"""Innermost frames of threads that wait. py-spy can't always tell that they do: they use no CPU, and count for no stage."""
-
-OTHER = "other"
+# Pausing the process for a sample would stop its threads one after the other, and those that run on would let go of the lock.
+SAMPLING = ("--gil", "--idle", "--nonblocking", "--threads", "--full-filenames", "--format", "raw")
+NAMES = (*(name for name, _ in STAGES), OTHER)
 RATE = 250
+"""Samples a second."""
 
 
-def available() -> str | None:
-    """Returns the path of py-spy, or None if it is not installed."""
-    beside = Path(sys.executable).with_name("py-spy")
-    return str(beside) if beside.exists() else shutil.which("py-spy")
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The holders of Python's lock."""
+
+    threads: dict[str, float]
+    """For which share of the time threads of each purpose do."""
+    stages: dict[str, float]
+    """The share of each stage in the samples in which any thread does."""
+
+    @property
+    def any(self) -> float:
+        """The share of the time in which any thread does."""
+        return sum(self.threads.values())
 
 
-class Profile:
-    """Samples a process while it is open.
+def profile(process: int, seconds: float) -> Holders:
+    """Samples a process for some seconds. Raises RuntimeError if py-spy fails."""
+    lasting = max(1, round(seconds))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "stacks"
+        command = [str(py_spy()), "record", *SAMPLING, "--rate", str(RATE), "--duration", str(lasting)]
+        done = subprocess.run([*command, "--pid", str(process), "--output", str(file)], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"py-spy failed: {done.stderr[-300:]}")
+        unread = re.search(r"Errors: (\d+)", done.stdout)
+        return holders(file.read_text(), lasting * RATE, int(unread[1]) if unread else 0)
 
-    >>> with Profile(pid, seconds=3) as profile: ...
-    >>> profile.shares
+
+def holders(stacks: str, samples: int, unread: int) -> Holders:
+    """Reads py-spy's raw stacks, one line each: the thread, frames from the outside in, and a count.
+
+    `samples` are all, also those in which no thread held the lock. In `unread` ones the stack changed while py-spy read it:
+    they are taken to be as those that it could read.
     """
-
-    def __init__(self, process: int, seconds: float) -> None:
-        self._command = [str(available()), "record", "--pid", str(process), "--rate", str(RATE), "--format", "raw"]
-        self._command += ["--full-filenames", "--duration", str(max(1, round(seconds)))]
-        self.shares: dict[str, float] = {}
-
-    def __enter__(self) -> Profile:
-        self._folder = tempfile.TemporaryDirectory()
-        self._file = Path(self._folder.name) / "stacks"
-        silent = subprocess.DEVNULL
-        self._running = subprocess.Popen([*self._command, "--output", str(self._file)], stdout=silent, stderr=subprocess.PIPE)
-        return self
-
-    def __exit__(self, kind: object, *__: object) -> None:
-        _, said = self._running.communicate()
-        if kind is None:
-            if self._running.returncode:
-                raise RuntimeError(f"py-spy failed: {said.decode()[-300:]}")
-            self.shares = shares(self._file.read_text())
-        self._folder.cleanup()
-
-
-def shares(stacks: str) -> dict[str, float]:
-    """Returns the share of each stage in py-spy's raw stacks, one line each: frames from the outside in, and a count."""
-    counted: Counter[str] = Counter()
+    threads, stages = Counter[str](), Counter[str]()
     for line in stacks.splitlines():
         frames, _, count = line.rpartition(" ")
-        stack = list(map(_known, frames.split(";")))
-        if not stack[-1].endswith(WAITING):
-            counted[_stage(stack)] += int(count)
-    return {name: count / counted.total() for name, count in counted.most_common()}
+        thread, *stack = frames.split(";")
+        threads[purpose(thread)] += int(count)
+        stages[_stage(list(map(_known, stack)))] += int(count)
+    shares = {name: count / stages.total() for name, count in stages.most_common()}
+    held = (threads.total() + unread) / samples
+    return Holders({name: held * count / threads.total() for name, count in threads.most_common()}, shares)
 
 
 def _known(frame: str) -> str:
-    """Returns "path/to/file.py:function" for "function (path/to/file.py:12)"."""
+    """Returns "path/to/file.py:function" for "Class.function.<locals>.inner (path/to/file.py:12)"."""
     function, _, place = frame.partition(" (")
-    return f"{place.rpartition(':')[0]}:{function.rpartition('.')[2]}"
+    return f"{place.rpartition(':')[0]}:{function.partition('.<locals>')[0].rpartition('.')[2]}"
 
 
 def _stage(stack: list[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import psutil
 
-from benchmarks.lib.processes import cpu_seconds, run_module
+from benchmarks.lib.processes import cpu_seconds, run_module, thread_seconds
 
 FILL_MASK = "/bertscope.v1.ClozeService/FillMask"
 WARM_UP_SHARE = 8
@@ -43,6 +43,8 @@ class Answers:
     latencies: list[float] = field(default_factory=list)
     elapsed: float = 0.0
     cpu: float = 0.0
+    threads: dict[int, float] = field(default_factory=dict)
+    """CPU seconds of each of the servers' threads, by its number; empty except on Linux."""
     reply_bytes: int = 0
     """All messages of one reply together."""
 
@@ -82,9 +84,10 @@ async def closed_loop(
 
     await all_callers(seconds / WARM_UP_SHARE)
     answers.latencies.clear()
-    cpu = sum(map(cpu_seconds, processes))
+    cpu, before = sum(map(cpu_seconds, processes)), thread_seconds(servers)
     answers.elapsed = await all_callers(seconds)
     answers.cpu = sum(map(cpu_seconds, processes)) - cpu
+    answers.threads = {thread: used - before.get(thread, 0.0) for thread, used in thread_seconds(servers).items()}
     return answers
 
 

@@ -27,6 +27,7 @@ def test_the_host_is_measured_beside_the_echo(capsys: pytest.CaptureFixture[str]
     rows = {row["what"].partition(",")[0]: row["sides"] for row in said["rows"]}  # type: ignore[attr-defined]
     assert rows.keys() == {"FillMask", "Classify", "ModelInfer", "ExtractAttention"}
     assert all(side["cpu_ms_per_call"] for sides in rows.values() for side in sides.values())
+    assert not said["threads"] or said["threads"].keys() == {row["what"] for row in said["rows"]}  # type: ignore[attr-defined, index]
     clients = {call["call"] for call in said["clients"]}  # type: ignore[attr-defined]
     calls = ("FillMask", "Classify", "FillMask, all read")
     assert clients >= {f"{client}, {call}" for client in ("Client", "AsyncClient") for call in calls}
