@@ -161,7 +161,9 @@ class SweepSites:
                 effects[place] = effects.get(place, 0.0) + effect.sum
                 if len(effects) == self.most:
                     break
-        return Answer("", arrays=[np.array([total]) for total in effects.values()])
+        # Then they also come in another order.
+        order = sorted(effects, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+        return Answer("", arrays=[np.array([effects[place]]) for place in order])
 
 
 @dataclass(frozen=True, slots=True)
