@@ -82,3 +82,9 @@ def test_a_long_text_is_cut_only_when_asked(zoo: Host, plain: Plain) -> None:
     failure = refusal(zoo, "Classify", inputs=[text_input("a"), text_input(text)])
     assert failure.fields == ["inputs[1]"]
     assert "truncate" in failure.message
+
+
+@pytest.mark.parametrize("name", ["bert"], indirect=True)
+def test_a_text_without_a_token_is_refused(zoo: Host) -> None:
+    failure = refusal(zoo, "Classify", inputs=[text_input("a"), text_input("\u200b")])
+    assert (failure.fields, failure.info.reason) == (["inputs[1].text"], "EMPTY_TEXT")

@@ -1,14 +1,16 @@
 """Texts of which only ids and masks are kept are the same as those of which all is kept."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bertscope_service.checkpoints import flat_texts
 from bertscope_service.checkpoints.encoding import LOCKED_CHARACTERS
 from bertscope_service.checkpoints.flat_texts import read_flat
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from tokenizers import AddedToken
+from tokenizers import AddedToken, processors
 
 from tests.support.tiny import SENTENCES
 
@@ -64,3 +66,13 @@ def test_a_mask_inside_another_token_is_none(checkpoint: Callable[[str], Path]) 
     inputs: list[tuple[str, ...]] = [("one [MASK]s",), ("two [MASK]s and [MASK]",)]
     check_same(tokenizer, inputs, truncate=False)
     assert list(map(len, read_flat(tokenizer, inputs).masks)) == [0, 1]
+
+
+def test_texts_in_parts_and_without_special_tokens(checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mask may then be the first token, and each part has numbers of its own."""
+    monkeypatch.setattr(flat_texts, "PART_CHARACTERS", 60)
+    tokenizer = TextTokenizer.load(checkpoint("bert"), MAX_TOKENS)
+    check_same(tokenizer, INPUTS, truncate=True)
+    tokenizer.backend.post_processor = processors.Sequence([])
+    alone = replace(tokenizer)
+    check_same(alone, [("[MASK] cat",), ("the [MASK]",), ("[MASK]",)] * 9, truncate=False)

@@ -10,6 +10,7 @@ from bertscope.v1 import classification_pb2, cloze_pb2
 from bertscope_service.analyses.cloze import FilledMask
 from bertscope_service.api.cloze_predictions import render_masks
 from bertscope_service.api.label_predictions import render_labels
+from bertscope_service.api.wire import Kept, number
 from bertscope_service.checkpoints.entry_words import Word
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
@@ -73,3 +74,10 @@ def test_rendered_labels_are_protobufs() -> None:
             for index, probability, logit in columns
         ]
     assert not list(render_labels(field, labels, ranked[:0], probabilities[:0], logits[:0]))
+
+
+def test_fields_of_large_numbers_are_not_kept() -> None:
+    """Callers choose them."""
+    fields = Kept(number, 7)
+    assert [fields[value] for value in (0, 3, 300, 10**9)] == [number(7, value) for value in (0, 3, 300, 10**9)]
+    assert set(fields) == {0, 3, 300}

@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from bertscope_service.analyses.candidates import EntryWords
+from bertscope_service.checkpoints.ascii_tokenizer import LONG_TEXT, printable_ascii
 from bertscope_service.checkpoints.entry_words import KeptWords
 from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 
 def sentence_pieces(*pieces: str) -> TextTokenizer:
@@ -152,3 +154,21 @@ def test_entries_that_are_written_alike_are_known_once_both_were_seen() -> None:
     assert kept[2].pieces == (2,)
     assert kept.alike == {0, 2}
     assert kept[0] is kept[0]
+
+
+def test_entries_that_are_written_alike_are_told_apart() -> None:
+    tokenizer = sentence_pieces("▁most", "most", "▁a")
+    tokenizer.backend.decoder = decoders.Metaspace()
+    most, inside, other = (tokenizer.entry(piece) for piece in ("▁most", "most", "▁a"))
+    assert most is not None
+    assert inside is not None
+    assert other is not None
+    words = EntryWords(tokenizer)
+    assert [word.text for word in words.of([most, other])] == ["most", "a"]
+    assert [word.text for word in words.of([most, inside])] == ["·most", "most"]
+
+
+@pytest.mark.parametrize("length", [10, 2 * LONG_TEXT])
+@pytest.mark.parametrize("character", ["\x00", "\x1f", " ", "~", "\x7f", "\x80", "é", "東"])
+def test_printable_ascii(length: int, character: str) -> None:
+    assert printable_ascii("a" * length + character) is (character in " ~")
