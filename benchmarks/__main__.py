@@ -32,6 +32,7 @@ QUICK = {
 """The scripts of `make bench`, with their modules: no name runs them all."""
 
 LONG = {
+    "find": "serving.find",
     "heavy": "load.heavy_callers",
     "host": "host.command",
     "largest": "load.largest",
