@@ -22,7 +22,9 @@ MAX_BYTES = 256 * 1024 * 1024
 
 NO_PLACE = np.iinfo(np.int64).max
 COUNTED_PLACES = 4
-"""Bins of values are counted at so many places at a time for each bin of a histogram: counting goes through all of it."""
+"""Bins of values are counted when so many places wait for each bin of a histogram: counting goes through all of it."""
+COUNTED_UNITS = 256
+"""The units whose bins are counted at a time: their histograms stay in the cache."""
 MERGED_SHARE = 0.5
 """Values that wait are merged when there are so many for each place asked for."""
 
@@ -85,9 +87,10 @@ class SetSums:
         units, bins = self.histogram.shape
         waiting = np.concatenate([np.zeros((0, units), dtype=np.uint8), *self._bins])
         self._bins.clear()
-        for begin in range(0, len(waiting), COUNTED_PLACES * bins):
-            flat = waiting[begin : begin + COUNTED_PLACES * bins] + bins * np.arange(units)
-            self.histogram += np.bincount(flat.ravel(), minlength=units * bins).reshape(units, bins)
+        for begin in range(0, units, COUNTED_UNITS):
+            histogram = self.histogram[begin : begin + COUNTED_UNITS]
+            flat = waiting[:, begin : begin + COUNTED_UNITS] + bins * np.arange(len(histogram))
+            histogram += np.bincount(flat.ravel(), minlength=histogram.size).reshape(histogram.shape)
 
     def _merge(self) -> None:
         """Merges the values that wait with the largest so far."""
@@ -114,9 +117,13 @@ def _order(units: NDArray[np.int64], values: NDArray[np.float32], places: NDArra
     bits = (values + np.float32(0)).view(np.int32).astype(np.int64)
     keys = (units << 32) - (bits ^ ((bits >> 31) & 0x7FFFFFFF))
     order = np.argsort(keys)
-    # A sort by several keys takes three times as long, and only equal values need it.
+    # A sort by several keys takes three times as long, and only equal values need it: a corpus has some sentences twice.
     found = keys[order]
-    return np.lexsort((places, keys)) if (found[1:] == found[:-1]).any() else order
+    equal = np.diff(found) == 0
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    own = order[tied]
+    order[tied] = own[np.lexsort((places[own], found[tied]))]
+    return order
 
 
 def _in_text(places: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -42,26 +42,27 @@ class Bins:
     def __len__(self) -> int:
         return len(self.edges) + 1
 
-    def of(self, values: torch.Tensor) -> torch.Tensor:
-        """Returns the bin of each value, int32; values: float32."""
+    def _of(self, values: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
+        """Returns the bin of each value, in `room` or as int32."""
         if self.step:
             # Whole steps from 0 on, and only then from the first edge: else a small value below 0 is rounded to it.
             before = 1 - round(float(self.edges[0]) / self.step)
             # What is no number has no bin; its sum, which is none either, ends the search.
-            steps = values.mul(1 / self.step).floor_().nan_to_num_(nan=0.0).clamp_(-before, len(self) - 1 - before)
-            return steps.to(torch.int32).add_(before)
+            steps = torch.mul(values, 1 / self.step, out=room).floor_().nan_to_num_(nan=0.0)
+            return steps.clamp_(-before, len(self) - 1 - before).add_(before)
         (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
         return torch.bucketize(values, edges, right=True, out_int32=True)
 
-    def count(self, values: torch.Tensor) -> torch.Tensor:
+    def count(self, values: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
         """Returns what a histogram of values, float32 [places, units], is made from: on a CPU the bin of each, uint8 [places,
-        units], which is less than the counts of a small batch, and else the counts, int64 [units, bins]."""
-        found = self.of(values)
+        units], which is less than the counts of a small batch, and else the counts, int64 [units, bins]. `room`, of the shape
+        of values, is written over: a new tensor of a large batch gets its pages from the system."""
+        found = self._of(values, room)
         if values.device.type == "cpu":
             return found.to(torch.uint8)
         # bincount would make the host wait for the largest.
         units, bins = values.shape[1], len(self)
-        flat = found.add_(torch.arange(units, dtype=torch.int32, device=values.device) * bins).flatten()
+        flat = found.to(torch.int32).add_(torch.arange(units, dtype=torch.int32, device=values.device) * bins).flatten()
         counts = torch.zeros(units * bins, dtype=torch.int64, device=values.device)
         return counts.scatter_add_(0, flat.long(), counts.new_ones(()).expand(len(flat))).view(units, bins)
 

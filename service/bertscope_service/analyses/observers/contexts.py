@@ -225,9 +225,10 @@ class _Batch:
         drawn = self._drawn[chosen.pairs]
         flat = self._largest(number, values)
         empty = torch.zeros(0, dtype=torch.int64, device=values.device)
+        squares = values * values
         return (
-            torch.stack([values.sum(dim=0), (values * values).sum(dim=0)]),
-            chosen.bins.count(values),
+            torch.stack([values.sum(dim=0), squares.sum(dim=0)]),
+            chosen.bins.count(values, squares),
             flat,
             values.flatten()[flat],
             empty if partners is None else partners[flat // count, flat % count],
@@ -239,7 +240,7 @@ class _Batch:
         """Returns place * units + unit of the values that may be among the largest of their units, int64."""
         best, bounds = self._search.best, self._search.bounds[number]
         if values.device.type == "cpu" and np.isfinite(bounds).all():
-            flat = np.flatnonzero((values >= torch.from_numpy(bounds)).numpy())
+            flat = np.flatnonzero(values.numpy() >= bounds)
             if len(flat) <= MOST_CANDIDATES * best * values.shape[1]:
                 return torch.from_numpy(flat)
         return largest(values, best)

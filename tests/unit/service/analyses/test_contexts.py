@@ -45,7 +45,7 @@ def found_in(search: Search, values: Any, places: Any) -> Found:
     tensor = torch.from_numpy(values)
     flat = _Batch._largest(of, 0, tensor).numpy()
     nothing, none = np.zeros((0, values.shape[1]), np.float32), np.zeros(0, np.int64)
-    counted = ACTIVATIONS.count(tensor).numpy()
+    counted = ACTIVATIONS.count(tensor, tensor.clone()).numpy()
     sums = np.stack([values.sum(axis=0), (values**2).sum(axis=0)])
     return Found(sums, counted, flat, values.ravel()[flat], none, nothing, none, none, places)
 
@@ -96,6 +96,6 @@ def test_a_value_counts_in_the_bin_that_begins_at_or_before_it(bins: Bins) -> No
     values += [-1e-30, 0.0, -0.0, 1e-30, 1e9, -1e9, 1e30, -1e30]
     given = np.float32(values)
     both = np.stack([given, -given], axis=1)
-    found, wanted = bins.count(torch.from_numpy(both)).numpy(), histogram_of(bins, both)
+    found, wanted = bins.count(torch.from_numpy(both), torch.empty(both.shape)).numpy(), histogram_of(bins, both)
     for unit in range(2):
         assert np.bincount(found[:, unit], minlength=len(bins)).tolist() == wanted[unit]
