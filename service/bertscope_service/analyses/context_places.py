@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.aligned_words import AlignedTexts, aligned
+from bertscope_service.analyses.observers.context_units import PAIRS
 from bertscope_service.analyses.observers.contexts import PLACE_BITS, TextPlaces
 from bertscope_service.analyses.observers.pooling import Pooling, Units
-from bertscope_service.analyses.observers.word_maps import NOWHERE
+from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL
 from bertscope_service.analyses.relations import LinkedText
 from bertscope_service.analyses.texts import read_inputs
-from bertscope_service.analyses.words import Span, align, positions_of
-from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
-
-NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +61,54 @@ class Corpus:
 
     def __init__(self, query: PlaceQuery, tokenizer: TextTokenizer) -> None:
         self.tokens = self.truncated = self.skipped_pairs = 0
-        self.rows: list[tuple[TokenSequence, TextPlaces]] = []
-        self.spans: list[NDArray[np.int64]] = []
         order = np.argsort([text.id for text in query.texts], kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
         self.ids = np.array([query.texts[index].id for index in order.tolist()], dtype=np.uint64)
-        found: dict[int, tuple[TokenSequence, TextPlaces, NDArray[np.int64]]] = {}
         inputs = [text.linked.input for text in query.texts]
         marked = [text.linked.words for text in query.texts]
         read = read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate, words=marked)
-        for index, tokenized in enumerate(read):
-            self.tokens += len(tokenized)
-            self.truncated += tokenized.truncated > 0
-            number = int(rank[index])
-            found[number] = (tokenized.sequence, *self._read(number, query.texts[index].linked, tokenized, tokenizer, query))
-        texts = [found[number] for number in range(len(found))]
-        self.spans = [spans for _, _, spans in texts]
-        places = [one for _, one, _ in texts]
+        ranks = iter(np.argsort(order).tolist())
+        linked = iter([text.linked.pairs for text in query.texts])
+        found = [
+            one
+            for texts, words in aligned(read, None if query.pieces else marked)
+            for one in self._read(texts, words, ranks, linked, query)
+        ]
+        found.sort(key=lambda one: one[1].rank)
+        self.spans = [spans for _, _, spans in found]
+        places = [one for _, one, _ in found]
         self.words = self._draw(query, places, pairs=False)
         self.pairs = self._draw(query, places, pairs=True)
-        self.rows = [(sequence, one) for sequence, one, _ in texts if len(one.queries) or len(one.pairs)]
+        self.rows = [(sequence, one) for sequence, one, _ in found if len(one.queries) or len(one.pairs)]
 
     def _read(
-        self, number: int, text: LinkedText, tokenized: TokenizedText, tokenizer: TextTokenizer, query: PlaceQuery
-    ) -> tuple[TextPlaces, NDArray[np.int64]]:
-        """Returns the places of a text, and start, end and segment of each of its words, [words, 3]."""
-        pieces = tokenized.pieces(tokenizer)
-        of_piece, given = np.arange(len(pieces)), tuple[int, ...]()
-        if not query.pieces:
-            layout = align(pieces, text.words)
-            of_piece, given = layout.of_piece, layout.places
-        groups = positions_of(of_piece.tolist(), int(of_piece.max()) + 1)
-        spans = _spans(pieces, groups, dict(zip(given, text.words, strict=True)))
-        readable = np.array([not pieces[group[0]].special for group in groups])
-        asked = readable & _asked(tokenized, spans, query.words)
-        pairs = self._pairs(text.pairs, given, asked) if query.pairs else NONE.reshape(0, 2)
-        units = Units.made([groups[word] for word in np.flatnonzero(asked)], Pooling.MEAN)
-        return TextPlaces(number, of_piece, readable, np.flatnonzero(asked), units, pairs), spans
+        self,
+        texts: Sequence[TokenizedText],
+        words: AlignedTexts,
+        ranks: Iterator[int],
+        linked: Iterator[NDArray[np.int64]],
+        query: PlaceQuery,
+    ) -> Iterator[tuple[TokenSequence, TextPlaces, NDArray[np.int64]]]:
+        """Yields the tokens of each text, its places, and start, end and segment of each of its words, [words, 3]."""
+        self.tokens += len(words.text)
+        self.truncated += sum(text.truncated > 0 for text in texts)
+        readable = words.words[:, 2] != SPECIAL
+        asked = readable & _asked(texts, words, query.words)
+        read, unit = asked[words.of_token], np.cumsum(asked) - 1
+        for text, (tokens, own, _), of_text in zip(texts, words.of_texts, words.each(), strict=True):
+            positions, queries = np.flatnonzero(read[tokens]), np.flatnonzero(asked[own])
+            units = unit[words.of_token[tokens][positions]]
+            pairs = self._pairs(next(linked), of_text.places, asked[own]) if query.pairs else PAIRS
+            joined = Units(positions, units - units[:1], len(queries), Pooling.MEAN)
+            # The tokenizer's own record of each token, some ten times as large, is freed here.
+            sequence = TokenSequence(text.sequence.ids, text.sequence.segments, partial(words.starts.__getitem__, tokens))
+            places = TextPlaces(next(ranks), of_text.of_piece, readable[own], queries, joined, pairs)
+            yield sequence, places, words.words[own]
 
     def _pairs(self, pairs: NDArray[np.int64], given: Sequence[int], asked: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns the pairs whose words have pieces, and whose first word is asked for, ascending, [pairs, 2]."""
-        found = np.array(given, dtype=np.int64)[pairs[:, 1:]] if len(pairs) else NONE.reshape(0, 2)
+        if not len(pairs):
+            return PAIRS
+        found = np.array(given, dtype=np.int64)[pairs[:, 1:]]
         there = (found != NOWHERE).all(axis=1)
         self.skipped_pairs += int((~there).sum())
         found = found[there]
@@ -110,18 +116,19 @@ class Corpus:
 
     def _draw(self, query: PlaceQuery, texts: Sequence[TextPlaces], *, pairs: bool) -> Sample:
         """Draws the sample, and tells each text which of its places are in it."""
-        counts = [len(text.pairs if pairs else text.queries) for text in texts]
+        chosen = [text.pairs if pairs else text.queries[:, None] for text in texts]
+        counts = list(map(len, chosen))
         rank = np.repeat(np.arange(len(texts)), counts)
-        chosen = [text.pairs if pairs else np.stack([text.queries, text.queries], axis=1) for text in texts]
-        words = np.concatenate(chosen) if chosen else NONE.reshape(0, 2)
-        keys = place_keys(query.seed, self.ids[rank], words[:, 0], words[:, 1])
-        order = np.lexsort((words[:, 1], words[:, 0], rank, keys))[: query.sample]
+        words = np.concatenate(chosen) if chosen else PAIRS
+        first, second = words[:, 0], words[:, -1]
+        keys = place_keys(query.seed, self.ids[rank], first, second)
+        order = np.lexsort((second, first, rank, keys))[: query.sample]
         ends = np.cumsum(counts)
         for number in np.unique(rank[order]).tolist():
             own = np.flatnonzero(rank[order] == number)
             texts[number].drawn[pairs] = np.stack([order[own] - (ends[number] - counts[number]), own], axis=1)
-        first, second = (rank[order] << PLACE_BITS) | words[order].T
-        return Sample(len(keys), first, second, keys[order])
+        text = rank[order] << PLACE_BITS
+        return Sample(len(keys), text | first[order], text | second[order], keys[order])
 
 
 def place_keys(seed: int, texts: NDArray[np.uint64], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -139,18 +146,10 @@ def place_keys(seed: int, texts: NDArray[np.uint64], first: NDArray[np.int64], s
     return keys
 
 
-def _spans(pieces: Sequence[Piece], groups: Iterable[Sequence[int]], given: dict[int, Span]) -> NDArray[np.int64]:
-    """Returns start, end and segment of each word: the caller's where that is its own, else of its pieces."""
-    rows = []
-    for number, group in enumerate(groups):
-        span = given.get(number) or Span(pieces[group[0]].start, pieces[group[-1]].end, pieces[group[0]].segment)
-        rows.append((span.start, span.end, span.segment))
-    return np.array(rows, dtype=np.int64)
-
-
-def _asked(tokenized: TokenizedText, spans: NDArray[np.int64], words: Collection[str]) -> NDArray[np.bool_]:
+def _asked(texts: Sequence[TokenizedText], words: AlignedTexts, asked: Collection[str]) -> NDArray[np.bool_]:
     """Returns which words are asked for, [words]."""
-    if not words:
-        return np.ones(len(spans), dtype=np.bool_)
-    written = [tokenized.texts[segment][start:end].strip().casefold() for start, end, segment in spans.tolist()]
-    return np.array([word in words for word in written], dtype=np.bool_)
+    if not asked:
+        return np.ones(len(words.words), dtype=np.bool_)
+    places = zip(words.text[words.firsts].tolist(), words.words.tolist(), strict=True)
+    written = (texts[text].texts[segment][start:end] for text, (start, end, segment) in places)
+    return np.array([word.strip().casefold() in asked for word in written], dtype=np.bool_)

@@ -11,11 +11,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.aligned_words import aligned
 from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL, Words
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.analyses.words import Span, align
+from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
@@ -165,11 +166,12 @@ class RelationPlan:
         self.offsets = [Counter[int]() for _ in query.relations]
         inputs = [text.input for text in query.texts]
         marked = [text.words for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None, words=marked)):
-            text = query.texts[index]
-            if len(text.pairs):
-                words = align(tokenized.pieces(tokenizer), text.words)
-                self._add(TextPairs(index, words, text.pairs), tokenized.sequence)
+        read = read_inputs(tokenizer, inputs, "texts", ".input", truncate=None, words=marked)
+        found = ((text, own) for texts, words in aligned(read, marked) for text, own in zip(texts, words.each(), strict=True))
+        for index, (tokenized, words) in enumerate(found):
+            pairs = query.texts[index].pairs
+            if len(pairs):
+                self._add(TextPairs(index, words, pairs), tokenized.sequence)
         self._check_size()
 
     def _add(self, text: TextPairs, sequence: TokenSequence) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL, Words
+from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
 from bertscope_service.errors import InvalidArgument
 
@@ -59,31 +59,6 @@ def positions_of(numbers: Sequence[int], count: int) -> list[list[int]]:
         if number != NOWHERE:
             groups[number].append(place)
     return groups
-
-
-def align(pieces: Sequence[Piece], spans: Sequence[Span]) -> Words:
-    """Assigns pieces to words: those of the caller, and the tokenizer's for all other pieces.
-
-    A piece belongs to the span that holds its first character. Neighbours outside all spans are one word if they are one of
-    the tokenizer's; each special token is a word by itself. spans: ascending by segment and start, none overlapping another.
-    """
-    starts = [(span.segment, span.start) for span in spans]
-    places = [NOWHERE] * len(spans)
-    of_piece, segments = np.zeros(len(pieces), dtype=np.int64), list[int]()
-    before: tuple[int, int] | None = None
-    for index, piece in enumerate(pieces):
-        found = NOWHERE if piece.special else bisect_right(starts, (piece.segment, piece.start)) - 1
-        if found != NOWHERE and (spans[found].segment != piece.segment or piece.start >= spans[found].end):
-            found = NOWHERE
-        own = (piece.segment, piece.word) if found == NOWHERE and piece.word is not None else None
-        known = places[found] if found != NOWHERE else len(segments) - 1 if own is not None and own == before else NOWHERE
-        if known == NOWHERE:
-            known = len(segments)
-            segments.append(SPECIAL if piece.special else piece.segment)
-        if found != NOWHERE:
-            places[found] = known
-        of_piece[index], before = known, own
-    return Words(of_piece, np.array(segments, dtype=np.int64), tuple(places))
 
 
 def spans_of_pieces(tokenized: TokenizedText, spans: Sequence[Span]) -> list[int]:
