@@ -174,12 +174,17 @@ def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], 
 
 
 def spans(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> list[tuple[int, int]]:
-    """Returns the code points of each token. Most are as the tokenizer says: then that takes a tenth of `span`."""
+    """Returns the code points of each token. Most are as the tokenizer says, which takes a tenth of `span` to see."""
+    segments, offsets = encoding.sequence_ids, encoding.offsets
+    if all(map(str.isascii, texts)) and not any(moves):
+        covered = [texts[which or 0][start:end] for which, (start, end) in zip(segments, offsets, strict=True)]
+        if list(map(str.strip, covered)) == covered:
+            return offsets
     found = []
-    for index, (which, (start, end)) in enumerate(zip(encoding.sequence_ids, encoding.offsets, strict=True)):
+    for index, (which, (start, end)) in enumerate(zip(segments, offsets, strict=True)):
         if which is None:
             found.append((0, 0))
-        elif moves[which] or (covered := texts[which][start:end]) != covered.strip() or is_mark(texts[which][end : end + 1]):
+        elif moves[which] or (written := texts[which][start:end]) != written.strip() or is_mark(texts[which][end : end + 1]):
             found.append(span(encoding, texts, moves, index))
         else:
             found.append((start, end))

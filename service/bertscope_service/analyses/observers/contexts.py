@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -180,7 +181,7 @@ class _Batch:
         of_piece, partners = np.zeros((len(texts), length), dtype=np.int64), np.zeros((len(texts), words), dtype=np.bool_)
         for row, text in enumerate(texts):
             of_piece[row, : len(text.of_piece)], partners[row, : len(text.readable)] = text.of_piece, text.readable
-        places = np.concatenate([np.full(len(text.queries), row) for row, text in rows.items()])
+        places = np.repeat(list(rows), [len(text.queries) for text in rows.values()])
         queries = np.concatenate([text.queries for text in rows.values()])
         allowed = partners[places]
         allowed[np.arange(len(places)), queries] = False
@@ -268,21 +269,20 @@ def largest(values: torch.Tensor, best: int) -> torch.Tensor:
 
 def _named(rows: Mapping[int, TextPlaces], *, pairs: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the drawn places of a batch, index among its places and in the sample, [n, 2]; and all of its places."""
-    drawn, places, before = [PAIRS], list[NDArray[np.int64]](), 0
-    for text in rows.values():
-        words = text.pairs[:, 0] if pairs else text.queries
-        if pairs in text.drawn:
-            drawn.append(text.drawn[pairs] + np.array([before, 0]))
-        places.append((text.rank << PLACE_BITS) | words)
-        before += len(words)
-    return np.concatenate(drawn), np.concatenate(places)
+    words = [text.pairs[:, 0] if pairs else text.queries for text in rows.values()]
+    counts = list(map(len, words))
+    of_texts = zip(rows.values(), accumulate(counts, initial=0), strict=False)
+    drawn = [text.drawn[pairs] + np.array([before, 0]) for text, before in of_texts if pairs in text.drawn]
+    ranks = np.repeat([text.rank for text in rows.values()], counts)
+    return np.concatenate([PAIRS, *drawn]), (ranks << PLACE_BITS) | np.concatenate(words)
 
 
 def _pairs(rows: Mapping[int, TextPlaces]) -> NDArray[np.int64]:
     """Returns the pairs of a batch: the place of the first word among all words that are places, and the second, [n, 2]."""
-    found, before = [PAIRS], 0
-    for text in rows.values():
-        first = before + np.searchsorted(text.queries, text.pairs[:, 0])
-        found.append(np.stack([first, text.pairs[:, 1]], axis=1))
-        before += len(text.queries)
-    return np.concatenate(found)
+    befores = accumulate((len(text.queries) for text in rows.values()), initial=0)
+    found = [
+        np.stack([before + np.searchsorted(text.queries, text.pairs[:, 0]), text.pairs[:, 1]], axis=1)
+        for text, before in zip(rows.values(), befores, strict=False)
+        if len(text.pairs)
+    ]
+    return np.concatenate([PAIRS, *found])

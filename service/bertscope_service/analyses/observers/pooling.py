@@ -72,8 +72,8 @@ class Units:
             return largest
 
         # Most units have one piece: only the others are added up.
-        first = np.flatnonzero(np.diff(self.of, prepend=-1))
-        later = np.setdiff1d(np.arange(len(self.of)), first)
+        begins = np.diff(self.of, prepend=-1) != 0
+        first, later = np.flatnonzero(begins), np.flatnonzero(~begins)
         counts = np.bincount(self.of, minlength=self.count).astype(np.float32)
         several = np.flatnonzero(counts > 1)
         firsts, laters, units, divided, sizes = place_arrays(
