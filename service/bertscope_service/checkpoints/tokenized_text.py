@@ -174,21 +174,14 @@ def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], 
 
 
 def spans(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> list[tuple[int, int]]:
-    """Returns the code points of each token. Most are as the tokenizer says, which takes a tenth of `span` to see."""
-    segments, offsets = encoding.sequence_ids, encoding.offsets
-    if all(map(str.isascii, texts)) and not any(moves):
-        covered = [texts[which or 0][start:end] for which, (start, end) in zip(segments, offsets, strict=True)]
-        if list(map(str.strip, covered)) == covered:
-            return offsets
-    found = []
-    for index, (which, (start, end)) in enumerate(zip(segments, offsets, strict=True)):
-        if which is None:
-            found.append((0, 0))
-        elif moves[which] or (written := texts[which][start:end]) != written.strip() or is_mark(texts[which][end : end + 1]):
-            found.append(span(encoding, texts, moves, index))
-        else:
-            found.append((start, end))
-    return found
+    """Returns the code points of each token; most texts show at a glance that these are the tokenizer's own."""
+    offsets = encoding.offsets
+    own = [(texts[which or 0], start, end) for which, (start, end) in zip(encoding.sequence_ids, offsets, strict=True)]
+    covered = [text[start:end] for text, start, end in own]
+    marked = not all(map(str.isascii, texts)) and any(is_mark(text[end : end + 1]) for text, _, end in own)
+    if marked or any(moves) or list(map(str.strip, covered)) != covered:
+        return [span(encoding, texts, moves, index) for index in range(len(offsets))]
+    return offsets
 
 
 def place(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> Place:
@@ -207,4 +200,5 @@ def _next_start(encoding: AnyEncoding, moves: Moves, index: int, which: int) -> 
 def starts(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
     """Returns where each token begins; see TokenSequence.starts."""
     columns = zip(encoding.sequence_ids, spans(encoding, texts, moves), strict=True)
-    return np.array([(-1, -1) if which is None else (which, start) for which, (start, _) in columns], dtype=np.int64)
+    found = [(-1, -1) if which is None else (which, start) for which, (start, _) in columns]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
