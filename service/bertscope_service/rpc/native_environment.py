@@ -12,17 +12,18 @@ SWITCH_SECONDS = 0.0005
 operation of PyTorch, and a thread that reads a large request never waits."""
 
 
-COLLECT_AFTER = 20_000
-"""Garbage is collected when there are so many more objects than after the last time. A call of hundreds of texts makes some
-thousands, which its end frees without the collector: by default it would look through them four times a call."""
+COLLECT = (5_000, 1, 7)
+"""Garbage is looked for among new objects when there are 5,000 more than after the last time, not 700: a call of hundreds of
+texts makes some thousands, which its end frees without the collector. Older objects are looked through as often as by default:
+what a failed call leaves in a cycle of references may be large."""
 
 
 def prepare() -> None:
     """Sets environment variables that native libraries read once, when they are loaded; variables that are set already stay.
-    Threads that compute in Python let others run sooner, and garbage is collected less often. From now on a crash in native
+    Threads that compute in Python let others run sooner, and garbage is looked for less often. From now on a crash in native
     code prints every thread's stack on standard error."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(*COLLECT)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__, all_threads=True)
     # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, by default 1024 of them.
