@@ -39,7 +39,7 @@ def _padded(
     rows: Sequence[Sequence[int] | NDArray[np.int64]], real: NDArray[np.bool_] | None, padding: int
 ) -> NDArray[np.int64]:
     """Returns rows as an array [rows, longest]; `real` marks the positions that they fill, None for all."""
-    flat = _flat(rows)
+    flat = flat_rows(rows)
     if real is None:
         return flat.reshape(len(rows), -1)
     padded = np.full(real.shape, padding, dtype=np.int64)
@@ -47,7 +47,8 @@ def _padded(
     return padded
 
 
-def _flat(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
+def flat_rows(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Returns the numbers of all rows, one after another."""
     if any(isinstance(row, np.ndarray) for row in rows):
         return np.concatenate(rows)  # the elements of an array take much longer, one by one, than those of a list
     return np.fromiter(chain.from_iterable(rows), np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.placement import PlacedRows, _flat, place_rows
+from bertscope_service.encoders.placement import PlacedRows, flat_rows, place_rows
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -223,12 +223,12 @@ class UnembeddedRows:
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids of all tokens, row by row."""
-        return _flat([sequence.ids for sequence in self._sequences])
+        return flat_rows([sequence.ids for sequence in self._sequences])
 
     @property
     def segments(self) -> NDArray[np.int64]:
         """Likewise their segments."""
-        return _flat([sequence.segments for sequence in self._sequences])
+        return flat_rows([sequence.segments for sequence in self._sequences])
 
     @cached_property
     def _placed(self) -> PlacedRows:
