@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -21,7 +22,8 @@ PACKED_BYTES = 1024 * 1024
 def place_arrays(device: torch.device, *arrays: NDArray[Any] | torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Returns arrays of the host on a device, copied all at once, without making the host wait for the device; on a CPU, as
     tensors that share their memory."""
-    tensors = tuple(map(torch.as_tensor, arrays))
+    # Not as_tensor, which takes four times as long.
+    tensors = tuple([torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arrays])
     if device.type != "cuda" or not tensors:
         return tensors
     ends = list(accumulate(-(-tensor.nbytes // ALIGNED_BYTES) * ALIGNED_BYTES for tensor in tensors))
