@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from bertscope_service import cancellation
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenized_text import Place, TokenizedText, place, starts
-from bertscope_service.checkpoints.tokenizer import PART_CHARACTERS, TextTokenizer
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.checkpoints.word_bounds import is_mark
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.groups import within
 
 
 class FlatTexts(Sequence[TokenizedText]):
@@ -102,11 +100,9 @@ def read_flat(
 ) -> FlatTexts:
     """Does what TextTokenizer.encode_all does, and keeps less."""
     found = FlatTexts(tokenizer, tokenizer.max_tokens - reserve if truncate else None)
-    sizes = list(map(tokenizer.characters, inputs))
-    for chosen in within(sizes, PART_CHARACTERS):
-        cancellation.check()
+    for part, characters in tokenizer.in_parts(inputs):
         with tokenizer.naming_errors():
-            found.add(inputs[chosen], sum(sizes[chosen]))
+            found.add(part, characters)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, compress
@@ -101,13 +101,10 @@ class TextTokenizer:
         """
         room = self.max_tokens - reserve
         found = list[TokenizedText]()
-        sizes = list(map(self.characters, inputs))
-        for chosen in within(sizes, PART_CHARACTERS):
-            cancellation.check()
-            part = inputs[chosen]
+        for part, characters in self.in_parts(inputs):
             written = [self.with_own_mask(texts) for texts in part]
             with self.naming_errors():
-                encodings = self._encode([own for own, _ in written], sum(sizes[chosen]))
+                encodings = self._encode([own for own, _ in written], characters)
                 for texts, (own, moves), whole in zip(part, written, encodings, strict=True):
                     marks = words[len(found)] if words is not None else ()
                     encoding = self._parted(whole, texts, own, moves, marks) if marks else whole
@@ -124,6 +121,14 @@ class TextTokenizer:
         own, _ = self.with_own_mask(texts)
         with self.naming_errors():
             return self._encode([own], self.characters(own))[0] if room is None else self.cut(own, room)
+
+    def in_parts(self, inputs: Sequence[tuple[str, ...]]) -> Iterator[tuple[Sequence[tuple[str, ...]], int]]:
+        """Yields texts and pairs, as many as are tokenized at a time, and the characters that they become. May be
+        cancelled between them."""
+        sizes = list(map(self.characters, inputs))
+        for chosen in within(sizes, PART_CHARACTERS):
+            cancellation.check()
+            yield inputs[chosen], sum(sizes[chosen])
 
     def characters(self, texts: tuple[str, ...]) -> int:
         """Returns how many characters texts may become."""

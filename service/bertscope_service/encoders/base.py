@@ -199,7 +199,6 @@ class ScoresEntries(Protocol):
         """Returns `Encoder.logits` of the entries `ids`, int64 [n, C], alone: [n, C]."""
 
 
-@runtime_checkable
 class FindsLikeliest(Protocol):
     """An encoder that may have the whole way from tokens to the likeliest entries at a mask prepared on its device."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bertscope_service.checkpoints import flat_texts
+from bertscope_service.checkpoints import tokenizer as tokenizer_module
 from bertscope_service.checkpoints.encoding import LOCKED_CHARACTERS
 from bertscope_service.checkpoints.flat_texts import read_flat
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -70,7 +70,7 @@ def test_a_mask_inside_another_token_is_none(checkpoint: Callable[[str], Path]) 
 
 def test_texts_in_parts_and_without_special_tokens(checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A mask may then be the first token, and each part has numbers of its own."""
-    monkeypatch.setattr(flat_texts, "PART_CHARACTERS", 60)
+    monkeypatch.setattr(tokenizer_module, "PART_CHARACTERS", 60)
     tokenizer = TextTokenizer.load(checkpoint("bert"), MAX_TOKENS)
     check_same(tokenizer, INPUTS, truncate=True)
     tokenizer.backend.post_processor = processors.Sequence([])
