@@ -37,9 +37,10 @@ NONSENSE: tuple[tuple[str, dict[str, object]], ...] = (
 @dataclass(frozen=True, slots=True)
 class Asking:
     """The shared state of all callers. `truths` are by question and digest; `models` are the names of the roles; `patience` is
-    the timeout, in seconds, of a caller that isn't in a hurry."""
+    the timeout, in seconds, of a caller that isn't in a hurry; `unasked` are the questions that come before any comes twice."""
 
     questions: Sequence[Question]
+    unasked: list[Question]
     truths: Mapping[tuple[Question, str], Answer]
     models: Mapping[Role, str]
     guest: Guest
@@ -47,15 +48,20 @@ class Asking:
     patience: float
 
     async def keep_asking(self, caller: Caller, draw: np.random.Generator, *, end: float, pause: float) -> None:
-        """Makes one call after another until `end`, a loop time, with `pause` seconds between them on average."""
+        """Makes one call after another, with `pause` seconds between them on average.
+
+        Stops at `end`, a loop time, or later: on a slow machine too, each question is asked once by a caller who waits.
+        """
         weights = np.array([question.weight for question in self.questions])
         loop = asyncio.get_running_loop()
-        while loop.time() < end:
+        while self.unasked or loop.time() < end:
             manner = draw.choice(MANNERS, p=SHARES)
             if manner == "nonsense":
                 await self._nonsense(caller, draw)
             elif manner == "health":
                 await self._health(caller)
+            elif self.unasked and not manner:
+                await self._ask(self.unasked.pop(), caller, manner, draw)
             else:
                 question = self.questions[draw.choice(len(weights), p=weights / weights.sum())]
                 await self._ask(question, caller, manner, draw)

@@ -85,8 +85,10 @@ async def soak(server: Running, names: Mapping[Role, str], truths: Truths, plan:
     """Uses a server that hosts the models of `names` but the guest, which comes and goes."""
     outcome, guest = Outcome(), Guest()
     models = {**names, Role.GUEST: f"models/{NAME}"}
-    asking = Asking(truths.questions, truths.answers, models, guest, outcome.tally, plan.patience)
-    *draws, guest_draw = map(np.random.default_rng, np.random.SeedSequence(plan.seed).spawn(plan.callers + 1 + plan.operators))
+    seeds = np.random.SeedSequence(plan.seed).spawn(plan.callers + 2 + plan.operators)
+    order, *draws, guest_draw = map(np.random.default_rng, seeds)
+    unasked = [truths.questions[number] for number in order.permutation(len(truths.questions))]
+    asking = Asking(truths.questions, unasked, truths.answers, models, guest, outcome.tally, plan.patience)
     operators, draws = draws[plan.callers :], draws[: plan.callers]
     end = asyncio.get_running_loop().time() + plan.seconds
     async with AsyncExitStack() as stack:

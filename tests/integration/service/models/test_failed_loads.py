@@ -51,7 +51,7 @@ def break_down(*_: object, **__: object) -> Any:
 
 PLACES: dict[str, tuple[Any, str]] = {
     "the tokenizer": (TextTokenizer, "load"),
-    "the tokenizer's check": (TextTokenizer, "check"),
+    "the tokenizer's check": (loading, "check_tokenizer"),
     "the first run": (registry.Registry, "_first_run"),
     "what a model is made of": (loading, "LoadedModel"),
 }
