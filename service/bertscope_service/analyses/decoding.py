@@ -22,8 +22,6 @@ from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.encoders.sequences import TokenSequence
 
-MAX_BEAM_WIDTH = 100
-
 
 class Decoding(Enum):
     """The order in which masks are filled, and the number of partial fillings that are kept."""

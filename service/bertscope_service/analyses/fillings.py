@@ -24,7 +24,6 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
-MAX_PIECES = 10
 MAX_READ = 5_000_000
 """Maximum number of entries that the last round of a query reads; they take 60 MB."""
 
