@@ -44,9 +44,9 @@ def environment(target: str, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def over_http(target: str, folder: Path, *flags: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def over_http(target: str, *flags: str | Path, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`bertscope mcp --http` on a free port; its address."""
-    command = [str(BIN / "bertscope"), "mcp", "--http", "--port", "0", "--results", str(folder), *flags]
+    command = [str(BIN / "bertscope"), "mcp", "--http", "--port", "0", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(target, **variables))
     try:
         assert process.stderr is not None
@@ -85,7 +85,7 @@ def test_does_it_know_and_by_which_heads_over_stdio(target: str) -> None:
 
 
 def test_does_it_know_and_by_which_heads_over_http(target: str, tmp_path: Path) -> None:
-    with over_http(target, tmp_path) as (url, _):
+    with over_http(target, "--results", tmp_path) as (url, _):
         check(answered(target, "--url", url))
         assert (tmp_path / "attribute_logits-1.json").is_file()
         assert (tmp_path / "attribute_logits-1.npz").is_file()
@@ -106,7 +106,7 @@ def status(url: str, **headers: str) -> int:
 
 def test_only_callers_with_the_token_and_of_no_other_origin_are_answered(target: str, tmp_path: Path) -> None:
     """A page of another origin, or of a name that was rebound to this machine, asks nothing."""
-    with over_http(target, tmp_path, "--host-name", "tools.example", BERTSCOPE_MCP_TOKEN=TOKEN) as (url, _):
+    with over_http(target, "--host-name", "tools.example", BERTSCOPE_MCP_TOKEN=TOKEN, TMPDIR=str(tmp_path)) as (url, _):
         assert status(url) == status(url, authorization="Bearer other") == 401
         mine = {"authorization": f"Bearer {TOKEN}"}
         assert status(url, **mine) == status(url, host="tools.example", **mine) == 200
@@ -141,17 +141,26 @@ def test_wrong_commands(target: str, flags: list[str], variables: dict[str, str]
     assert part in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_the_end(target: str, tmp_path: Path, number: signal.Signals) -> None:
-    with over_http(target, tmp_path) as (_, http):
-        http.send_signal(number)
-        assert http.wait(granted(30)) == 0
-    command = [str(BIN / "bertscope"), "mcp", "--results", str(tmp_path)]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
+def test_a_signal_is_the_end_as_is_that_of_the_input_and_no_folder_is_left(
+    target: str, tmp_path: Path, number: signal.Signals | None
+) -> None:
+    if number is not None:
+        with over_http(target, TMPDIR=str(tmp_path)) as (_, http):
+            assert [*tmp_path.glob("bertscope-mcp-*")]
+            http.send_signal(number)
+            assert http.wait(granted(30)) == 0
+        assert not [*tmp_path.glob("bertscope-mcp-*")]
+    command, variables = [str(BIN / "bertscope"), "mcp"], environment(target, TMPDIR=str(tmp_path))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=environment(target), text=True, **pipes) as process:  # type: ignore[call-overload]
-        assert "full results go to" in process.stderr.readline()
-        process.send_signal(number)
+    with subprocess.Popen(command, env=variables, text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert f"full results go to {tmp_path}" in process.stderr.readline()
+        if number is None:
+            process.stdin.close()
+        else:
+            process.send_signal(number)
         assert process.wait(granted(30)) == 0
+    assert not [*tmp_path.glob("bertscope-mcp-*")]
 
 
 def cancelled(process: Process) -> float:
@@ -180,5 +189,5 @@ def test_a_call_that_is_cancelled_over_http_ends_on_the_server(embedded: Process
             await asyncio.to_thread(wait_until, lambda: cancelled(embedded) == before + 1, "the server hears of it")
             return bool((await client.call_tool("list_models", {})).is_error)
 
-    with over_http(embedded.target, tmp_path) as (url, _):
+    with over_http(embedded.target, "--results", tmp_path) as (url, _):
         assert not asyncio.run(work(url))

@@ -6,9 +6,9 @@ import contextlib
 import itertools
 import json
 import math
-import tempfile
 from collections import deque
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -21,19 +21,25 @@ KEPT = 200
 class Results:
     """The full results of a process. Files are their owner's alone."""
 
-    def __init__(self, folder: Path) -> None:
-        """Takes a folder that is there."""
-        self.folder = folder
+    def __init__(self, folder: Path, temporary: TemporaryDirectory[str] | None = None) -> None:
+        """Takes a folder that is there, and what removes it if it is `temporary`."""
+        self.folder, self._temporary = folder, temporary
         self._numbers = itertools.count(1)
         self._names: deque[str] = deque()
 
     @classmethod
     def of(cls, folder: Path | None) -> Self:
-        """Makes the folder; without one, a temporary folder, which stays when the process ends. Raises OSError."""
+        """Makes the folder; without one, a temporary folder, which `close` removes. Raises OSError."""
         if folder is None:
-            return cls(Path(tempfile.mkdtemp(prefix="bertscope-mcp-")))
+            temporary = TemporaryDirectory(prefix="bertscope-mcp-", ignore_cleanup_errors=True)
+            return cls(Path(temporary.name), temporary)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return cls(folder.resolve())
+
+    def close(self) -> None:
+        """Removes the folder if it is a temporary one."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def write(self, tool: str, document: Any) -> str:
         """Writes a result, and removes the oldest one beyond those that are kept. Returns its path. Raises OSError."""

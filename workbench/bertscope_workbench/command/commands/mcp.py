@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def mcp(
         int, option("--budget CHARACTERS", "The longest answer; the rest goes to a file.", min=1000)
     ] = DEFAULT_BUDGET,
     results: Annotated[
-        Path | None, option("--results DIR", "Folder for full results; else a temporary one, which stays.")
+        Path | None, option("--results DIR", "Folder for full results; else a temporary one, removed at the end.")
     ] = None,
     http: Annotated[bool, option("--http", "Serve HTTP instead of standard input and output.")] = False,
     host: Annotated[
@@ -73,25 +74,33 @@ def mcp(
 
     calls = server.connection(Calls)
     try:
-        kept = Results.of(results)
         listener = serving.listen(host, port) if http else None
+        kept = Results.of(results)
     except OSError as error:
         where = f"{host}:{port}" if results is None or not error.filename else str(error.filename)
         raise Failure(f"{where}: {error.strerror}") from error
-    made = make_server(Tools(calls, offered, kept, budget, listed), target=server.target, folder=str(kept.folder), most=budget)
-    if listener is None:
-        # An end in order would wait for the thread that reads standard input. The server hears of it by the connection.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: os._exit(0))
-        print_failure(f"{len(offered)} tools of {server.target} on stdin and stdout; full results go to {kept.folder}")
-        serving.run(serving.serve_stdio(made, calls))
-        return
-    options = serving.HttpOptions(host, port, token, host_name or (), http_certificate, http_key)
+    with closing(kept):
+        tools_of = Tools(calls, offered, kept, budget, listed)
+        made = make_server(tools_of, target=server.target, folder=str(kept.folder), most=budget)
+        if listener is None:
 
-    def started(address: str) -> None:
-        print_failure(f"{len(offered)} tools of {server.target} at {address}; full results go to {kept.folder}; Ctrl-C ends it")
+            def end(*_: object) -> None:
+                kept.close()
+                os._exit(0)  # An end in order would wait for the thread that reads stdin. The server hears of it all the same.
 
-    serving.run(serving.serve_http(made, calls, listener, options, started))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, end)
+            print_failure(f"{len(offered)} tools of {server.target} on stdin and stdout; full results go to {kept.folder}")
+            serving.run(serving.serve_stdio(made, calls))
+            return
+        options = serving.HttpOptions(host, port, token, host_name or (), http_certificate, http_key)
+
+        def started(address: str) -> None:
+            print_failure(
+                f"{len(offered)} tools of {server.target} at {address}; full results go to {kept.folder}; Ctrl-C ends it"
+            )
+
+        serving.run(serving.serve_http(made, calls, listener, options, started))
 
 
 def _caller_token(file: Path | None) -> str | None:
