@@ -5,8 +5,6 @@ A text stands for a message of one ("inputs": ["a text"]), a list of two texts f
 for a list of one, "zero" for MODE_ZERO; `texts`, `inputs` and `sets` each mean the one of a request. Knows no rpc by name.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any

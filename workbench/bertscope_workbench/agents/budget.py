@@ -3,8 +3,6 @@
 What is cut is said. The rule is one for all documents: it knows no rpc.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Calls a server's rpcs for agents: a request in, a document out, with progress."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """Reads the operations that become tools from the contract's OpenAPI description, which `make protos` writes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Finds tools by what they are for: an agent sees a dozen of them, and asks for the rest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Prompts for usual tasks, and the resources of a server: its models, all its tools, and full results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bertscope.errors import invalid_argument

@@ -1,7 +1,5 @@
 """Turns replies into documents: dicts, lists, texts, numbers, and a numpy array for each tensor. Knows no rpc by name."""
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Mapping

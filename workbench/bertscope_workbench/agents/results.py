@@ -1,7 +1,5 @@
 """Keeps full results in a folder: a document as JSON, and its arrays beside it, as numpy's .npz."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

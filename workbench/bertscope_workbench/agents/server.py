@@ -1,7 +1,5 @@
 """The server of the Model Context Protocol: lists the tools, and answers their calls."""
 
-from __future__ import annotations
-
 import asyncio
 import difflib
 from collections.abc import Mapping, Sequence

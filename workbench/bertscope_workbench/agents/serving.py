@@ -1,7 +1,5 @@
 """Serves the tools: over standard input and output, or over HTTP (streamable HTTP), until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Sequence

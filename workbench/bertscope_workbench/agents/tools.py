@@ -1,7 +1,5 @@
 """Describes operations as tools, in so few characters that an agent can hold all of them; `describe` tells the rest."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import deque

@@ -6,8 +6,6 @@ own script keeps it for its tab and sends it as a header. It is no cookie: brows
 it, and so to every other server on this machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hmac import compare_digest
 from types import MappingProxyType

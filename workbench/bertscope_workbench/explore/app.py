@@ -1,7 +1,5 @@
 """The page's routes: the page itself, its scripts and styles, and one address for each question."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import resources

@@ -1,7 +1,5 @@
 """Turns results into values that JSON has."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import math

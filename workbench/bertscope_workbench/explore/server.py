@@ -1,7 +1,5 @@
 """Runs the page on this machine, until Ctrl-C."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import socket

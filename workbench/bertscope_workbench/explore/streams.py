@@ -1,7 +1,5 @@
 """Replies of the page's server: events as JSON, one a line, and errors as the page shows them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

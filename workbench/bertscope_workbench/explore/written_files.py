@@ -1,7 +1,5 @@
 """Text that the page sends of a file, as a file that a reader can open, and what the reader's errors say of it."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Programs without a key can connect, too. Without bounds, whatever connects and s
 server has none left, and then its owner gets no answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """The means of a measure: the client, the models, the data, and how far it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Defines a claim: a finding of the literature, how it is tested, and what settles it: a threshold, or the figures that a paper
 published."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

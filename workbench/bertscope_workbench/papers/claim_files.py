@@ -3,8 +3,6 @@
 An error names the file, the claim, the key and the remedy.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib.resources
 import re

@@ -1,7 +1,5 @@
 """Tells whether a model was trained, by the words that it predicts: a claim that takes training holds for no other."""
 
-from __future__ import annotations
-
 import math
 
 from bertscope import FailedPrecondition, InvalidArgument, Unimplemented

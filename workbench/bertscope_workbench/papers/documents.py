@@ -1,7 +1,5 @@
 """Turns a table of claims into a document of JSON and into rows of a table."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Means have the studentized bootstrap of `bertscope.values.intervals`, shares aga
 statistics expanded percentiles (Hesterberg 2015, "What Teachers Should Know About the Bootstrap", section 4.6).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Asks all claims of the checkpoints of one model, each loaded for as long as it is asked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

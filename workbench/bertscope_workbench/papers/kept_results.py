@@ -2,8 +2,6 @@
 and one for each reproduction and model with a row for each item.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Writes the table of claims as one HTML page that loads nothing: for a reader who does not know BERT, light or dark."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args

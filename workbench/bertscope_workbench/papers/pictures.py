@@ -3,8 +3,6 @@
 matplotlib is imported only when a picture is drawn.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Defines what a test's picture shows: numbers alone, so that files keep them and a page draws them without the server."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts texts that the server does not take."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bertscope import BertscopeError

@@ -1,7 +1,5 @@
 """Asks a server's models all claims, keeps the answers as they come, and goes on with those that an earlier run kept."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Renders pages of HTML from templates of this package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined

@@ -1,7 +1,5 @@
 """Judges measurements: a verdict for each test and claim, and how many tests would pass by chance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

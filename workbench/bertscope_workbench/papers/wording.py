@@ -1,7 +1,5 @@
 """Writes verdicts and numbers as a screen and a page show them."""
 
-from __future__ import annotations
-
 import math
 
 from bertscope import Model

@@ -1,7 +1,5 @@
 """Reads the sentences of a CoNLL-U file: their words, the words' columns, and their exact places in the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reads the questions of SQuAD's own files (Rajpurkar et al. 2016, 2018): one JSON object of passages with their questions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Values are float32 or float16; none of the three libraries gives numpy a bfloat16, which the client has widened to float32.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

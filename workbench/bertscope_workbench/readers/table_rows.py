@@ -5,8 +5,6 @@ that cannot be read is passed to `broken` as an error that names the file and th
 with the next line. A file that cannot be read at all raises in any case.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

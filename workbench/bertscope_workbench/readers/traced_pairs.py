@@ -1,7 +1,5 @@
 """Reads pairs of a clean text and a corrupted one, each with what is measured on it and named groups of words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

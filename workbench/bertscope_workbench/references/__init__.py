@@ -3,8 +3,6 @@
 Papers are in references.bib, once each; methods.toml says which ones define what each command computes.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Mapping

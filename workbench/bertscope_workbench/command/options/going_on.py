@@ -1,7 +1,5 @@
 """Keeps what long work has found while it runs, so that a run that is ended, in whatever way, can go on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Defines the options of commands that write a row for each item of a file, and runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

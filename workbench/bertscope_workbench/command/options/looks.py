@@ -1,7 +1,5 @@
 """Options of how figures look: the page, the width and the letters that a paper asks for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Runs claims for `primer` and `study`: their options, the questions, the table on the screen, the page and its files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

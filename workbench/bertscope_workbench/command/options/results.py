@@ -1,7 +1,5 @@
 """Options of the files that a command writes, and the printing of its result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

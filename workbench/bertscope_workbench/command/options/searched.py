@@ -1,7 +1,5 @@
 """Parses the units of a search: "head:4:10", "neurons:3", "4:upos.npz=DET", "4:She sat on the *bank* of the river."."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ends a run by an exception when a signal asks for it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Parses changes at sites: "3:vector.npy@masks=2", "state:3@1-2=The key to", "neurons:4:17,99=0", "2:0,3@masks>first"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

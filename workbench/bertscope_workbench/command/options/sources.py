@@ -1,7 +1,5 @@
 """Holds the texts of a command with the names of their places, and reports those that are left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

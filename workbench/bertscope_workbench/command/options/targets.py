@@ -1,7 +1,5 @@
 """Options for the number of a text that is explained, or measured under changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any

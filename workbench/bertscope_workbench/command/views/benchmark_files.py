@@ -1,7 +1,5 @@
 """Writes benchmarks: a page for those who decide, tables of LaTeX, JSON, and rows."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import re

@@ -1,7 +1,5 @@
 """Formats benchmarks for people as sheets. Columns are declared here once, for the terminal, the page and LaTeX."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

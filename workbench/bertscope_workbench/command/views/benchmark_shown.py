@@ -1,7 +1,5 @@
 """Says what the terminal, the page and LaTeX show of a benchmark: title, verdict, warnings, sheets and notes; prints it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

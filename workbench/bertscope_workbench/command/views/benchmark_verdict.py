@@ -1,7 +1,5 @@
 """Says a benchmark in sentences: one for a decision, and one for each model."""
 
-from __future__ import annotations
-
 import math
 
 from bertscope import BenchmarkReport, ModelReport, Ratio, Speed

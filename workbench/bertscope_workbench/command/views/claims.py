@@ -1,7 +1,5 @@
 """Prints claims and what came of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Prints the contexts of units, and the tags that are frequent in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bertscope import Contexts, Place, TagCounts, UnitContexts

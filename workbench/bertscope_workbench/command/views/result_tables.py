@@ -1,7 +1,5 @@
 """Prints the table of a result as its columns are declared: headings, formats, and intervals beside their estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

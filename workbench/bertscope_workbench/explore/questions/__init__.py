@@ -1,7 +1,5 @@
 """The questions that the page asks its server, by name: each reads a body and yields events."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """The questions of the Sentences view about annotated texts: minimal pairs, and linked words of a treebank."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any

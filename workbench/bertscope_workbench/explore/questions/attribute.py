@@ -1,7 +1,5 @@
 """The question of the switch "words": which words of a text made the score of one prediction."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The question of the Compare view: one text, two models, or one with and without changes of its heads."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The questions of the Find view: the sentences that are looked in, and where in them a unit of a model is largest."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.resources
 import re

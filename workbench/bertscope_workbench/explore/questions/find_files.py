@@ -1,7 +1,5 @@
 """Files of directions for the Find view: probes of `bertscope probe --keep`, and sparse codes of `bertscope codes --save`."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import tempfile

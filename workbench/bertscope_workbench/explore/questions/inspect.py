@@ -1,7 +1,5 @@
 """The questions of the Explore view: one text under changes of heads, and what each head is worth on texts."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncGenerator, Callable
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The question of the Layers view: what the masked-LM head reads in each layer's states."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 

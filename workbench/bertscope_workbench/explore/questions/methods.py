@@ -1,7 +1,5 @@
 """The papers of what a view shows, which its saved pages end with."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 
 from bertscope import AsyncClient

@@ -1,7 +1,5 @@
 """The questions of the Models view, and of the model picker: what is loaded, load, unload, compress."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing

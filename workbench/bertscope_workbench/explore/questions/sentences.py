@@ -1,7 +1,5 @@
 """The questions of the Sentences view: which sentences a file has, what a model says of each, and what its heads do there."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import re

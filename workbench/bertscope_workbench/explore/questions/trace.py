@@ -1,7 +1,5 @@
 """The questions of the Trace view: which places carry an answer, and what the model says with one of them patched."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The items that claims are asked on: those that ship, and the files of a folder of the user's."""
 
-from __future__ import annotations
-
 import importlib.resources
 from importlib.resources.abc import Traversable
 from pathlib import Path

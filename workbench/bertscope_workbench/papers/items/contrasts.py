@@ -1,7 +1,5 @@
 """Reads the items of masked-word claims that ship: words at masks, of which some must be likelier than others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from bertscope.values.display import record

@@ -7,8 +7,6 @@
   on, and the second in the test part.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from functools import cache

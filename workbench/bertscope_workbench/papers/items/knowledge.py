@@ -1,7 +1,5 @@
 """Names of people by country, and what is said of countries, from tables beside this module."""
 
-from __future__ import annotations
-
 from bertscope_workbench.papers.items import table
 from bertscope_workbench.papers.items.contrasts import MASK
 

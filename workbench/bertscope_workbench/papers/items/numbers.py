@@ -1,7 +1,5 @@
 """Makes sentences with numbers, and sums of two numbers, in parts that share no number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

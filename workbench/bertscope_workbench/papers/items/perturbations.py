@@ -1,8 +1,6 @@
 """Perturbs sentences of a treebank around a masked verb: words are shuffled, or the subject, the object or what is far is left
 out (after Ettinger 2020). Beside each perturbed sentence stands one that is whole, in which the words concerned are others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """English sentences in which one word belongs to one of two others, the nearer one as often as not."""
 
-from __future__ import annotations
-
 import json
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Words with two senses in sentences of our own."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

@@ -4,8 +4,6 @@ Their sentences are a million of books, parsed; ours are those of the treebank, 
 be changed, half of them are: the sentence itself decides whether and where, so that it is always the same.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from random import Random

@@ -1,7 +1,5 @@
 """The treebank of the primer: files of --data, or sentences that are generated with their trees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

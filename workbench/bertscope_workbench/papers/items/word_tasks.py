@@ -1,7 +1,5 @@
 """Labels of words and pairs of words that probes are asked for: what a treebank has, and chunks and ancestors made from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from bertscope import ProbeText

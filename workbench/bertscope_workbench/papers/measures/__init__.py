@@ -3,8 +3,6 @@
 A measure takes an `Asking` and, by keyword, the options of its test; it raises NotAsked for what can't be asked.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from bertscope.values.display import record
 
+from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured
 
 Measure = Callable[..., Measured]
@@ -97,4 +96,4 @@ def _is_measure(found: object, module: str) -> bool:
         return False
     first = next(iter(inspect.signature(found).parameters.values()), None)
     types = inspect.get_annotations(found)
-    return first is not None and types.get(first.name) == "Asking" and types.get("return") == "Measured"
+    return first is not None and types.get(first.name) is Asking and types.get("return") is Measured

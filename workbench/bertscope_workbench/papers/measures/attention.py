@@ -1,7 +1,5 @@
 """Measures where heads look in plain sentences, without any annotation (Kovaleva et al. 2019; Clark et al. 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

@@ -1,8 +1,6 @@
 """Measures how far attention tells which words made a prediction: its rank correlation with exact Shapley values, sentence by
 sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

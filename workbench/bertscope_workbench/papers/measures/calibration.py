@@ -1,7 +1,5 @@
 """Measures whether the confidence of predictions is their accuracy."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

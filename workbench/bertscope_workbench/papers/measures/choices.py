@@ -1,7 +1,5 @@
 """Measures how often words that must be likelier at a mask are, on items that ship and on published ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Measures what context does to the vectors of words: how specific they become, how alike all are, senses, and segments."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Measures what a model loses without a property that is erased from its states: amnesic probing (Elazar et al. 2021)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Measures facts at masks: beside the best constant answer, from names alone, and over two steps."""
 
-from __future__ import annotations
-
 import importlib.resources
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence

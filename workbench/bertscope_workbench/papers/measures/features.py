@@ -1,7 +1,5 @@
 """Measures attention to kinds of words, and how fine-tuning changes maps (Kovaleva et al. 2019, sections 4.3 to 4.5)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Annotated, Literal

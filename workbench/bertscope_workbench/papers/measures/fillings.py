@@ -1,7 +1,5 @@
 """Fills the masks of a test's texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from bertscope import FilledText

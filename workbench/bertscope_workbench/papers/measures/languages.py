@@ -1,7 +1,5 @@
 """Measures whether a model puts languages in one space, by the same plain sentences in each (Pires et al. 2019)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Measures which layers hold alike states, along how many directions, and where the masked-LM head predicts a masked word."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Measures whether numbers that were not in training can be read from states, and sums of them (Wallace et al. 2019)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

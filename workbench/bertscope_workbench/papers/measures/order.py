@@ -1,7 +1,5 @@
 """Measures where layers have the order of words, and where the tree (Lin et al. 2019, "Open Sesame")."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

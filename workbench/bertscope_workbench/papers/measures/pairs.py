@@ -1,7 +1,5 @@
 """Measures published sets of sentences of which one is better, by their pseudo-log-likelihoods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

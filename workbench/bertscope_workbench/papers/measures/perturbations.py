@@ -1,7 +1,5 @@
 """Measures how much of a model's predictions is left when the sentence around a masked verb is perturbed."""
 
-from __future__ import annotations
-
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.perturbations import Kind, Perturbed, clause, perturb, pools

@@ -1,8 +1,6 @@
 """Measures attention from a word to the one that it belongs to, beside another one that it could be taken for: agreement and
 reflexives (Lin et al. 2019, section 4), coreference (Clark et al. 2019, section 4.3)."""
 
-from __future__ import annotations
-
 import numpy as np
 from bertscope import AttentionMaps, Model
 

@@ -4,8 +4,6 @@ The probe of a layer is trained on the treebank's train part, the dev part ends 
 the test part is scored. Intervals are over test sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

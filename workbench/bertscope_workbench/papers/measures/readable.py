@@ -1,8 +1,6 @@
 """Measures what of the meaning of words a linear probe reads from their states, beside what the words alone tell (Tenney et al.
 2019; Hewitt and Liang 2019)."""
 
-from __future__ import annotations
-
 import importlib.resources
 from random import Random
 from typing import Literal

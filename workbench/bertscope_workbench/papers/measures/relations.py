@@ -3,8 +3,6 @@
 Heads, directions and fixed distances are chosen on one half of the sentences and scored on the other, both ways.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Asks attention about plain sentences, one after the other, so that intervals are over sentences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar

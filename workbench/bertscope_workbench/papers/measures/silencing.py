@@ -3,8 +3,6 @@
 Of each sentence 15 % of the words are masked, at least one; the same ones whatever is silenced.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Measures what a compressed copy of the model loses. The copy is made on the server and unloaded again."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from uuid import uuid4
 

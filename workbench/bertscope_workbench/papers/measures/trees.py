@@ -1,7 +1,5 @@
 """Measures whether states and heads hold the trees of sentences, and whether a probe takes the tree's rule or the order's."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reads agreement data as bert-syntax publishes and uses them (Goldberg 2019): Gulordava, Linzen, Marvin and Linzen."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ As a "choice", the completion that fits must be likelier (the paper's sensitivit
 be among the likeliest (its prediction accuracy).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 matplotlib is imported only when a figure is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Unpack

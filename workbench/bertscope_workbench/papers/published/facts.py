@@ -1,8 +1,6 @@
 """Reads facts as LAMA (Petroni et al. 2019), ParaRel (Elazar et al. 2021) and mLAMA (Kassner et al. 2021) publish them, and the
 misprimed probes of Kassner and Schütze 2020."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

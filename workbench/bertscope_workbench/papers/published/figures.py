@@ -3,8 +3,6 @@
 Differences have paired bootstrap intervals, and McNemar's test.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

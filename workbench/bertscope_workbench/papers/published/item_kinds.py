@@ -1,7 +1,5 @@
 """Defines the items that published data become: a choice, a blank, a pair, an association, a fact."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field

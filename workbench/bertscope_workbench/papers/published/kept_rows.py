@@ -3,8 +3,6 @@
 An item that the server rejects has a row, too, with the reason, so that it is not asked again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing

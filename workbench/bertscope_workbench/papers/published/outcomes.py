@@ -1,8 +1,6 @@
 """Asks items: words at masks by `fill_mask`, pairs of sentences by their pseudo-log-likelihoods, and facts by
 `query_facts`."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A reader takes files as they were published and returns their items. What it does not take is counted, with the reason.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

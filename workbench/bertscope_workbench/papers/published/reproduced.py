@@ -1,7 +1,5 @@
 """Asks the items of reproductions, and sets a model's figures beside published ones and those of a baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads reproductions: what their data are, what is asked, and what was published."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Puts the figures of a reproduction into tables and sentences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads sets about stereotypes as they are published: CrowS-Pairs (Nangia et al. 2020) and StereoSet (Nadeem et al. 2021)."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import json

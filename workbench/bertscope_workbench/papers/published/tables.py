@@ -1,7 +1,5 @@
 """Reads items from tables whose columns a definition names: TSV, CSV or JSON Lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

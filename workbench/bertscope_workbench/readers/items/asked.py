@@ -1,7 +1,5 @@
 """Asks about items in one call: each answer beside its item, and errors that name items by their own numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, Generic, TypeVar

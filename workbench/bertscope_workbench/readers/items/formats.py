@@ -3,8 +3,6 @@
 A line is either whole or has no end: what a process that was killed has left of its last line can be told, and dropped.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

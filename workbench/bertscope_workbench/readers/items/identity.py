@@ -1,7 +1,5 @@
 """Tells runs apart: the columns of a row that say where it comes from, and the difference between two runs. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Names items in errors by their places: "line 3" in the place of "texts[1].text". Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

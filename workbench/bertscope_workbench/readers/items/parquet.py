@@ -4,8 +4,6 @@ The same journal gives the same bytes. A column has the type that holds all its 
 of JSON. Memory does not grow with the number of rows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Until then they are FILE.part, which only one process writes at a time. However 
 that is killed leaves parts, which the next run to the same file writes anew.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress

@@ -5,8 +5,6 @@ process that is killed leaves at most one line without an end, which is dropped 
 Parquet file, which cannot grow, are first written to FILE.journal, as JSON Lines.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
