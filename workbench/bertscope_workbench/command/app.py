@@ -18,7 +18,6 @@ from typer.core import TyperCommand
 
 from bertscope_workbench.command import commands
 from bertscope_workbench.command.checked_commands import Commands, Group
-from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.help import help_text, section, short
 from bertscope_workbench.command.views.output import Failure, UsageError, print_failure
 from bertscope_workbench.command.views.wording import filled, in_options
@@ -163,9 +162,11 @@ def bertscope_command(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    target: Annotated[str | None, option("--target HOST:PORT,...", "The server to call, as after the command.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="HOST:PORT,...", help="The server to call, as after the command.")
+    ] = None,
     token_file: Annotated[
-        Path | None, option("--token-file FILE", "File with the caller's token, as after the command.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the caller's token, as after the command.")
     ] = None,
 ) -> None:
     if context.invoked_subcommand is None:

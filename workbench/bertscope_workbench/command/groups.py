@@ -5,7 +5,8 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -13,48 +14,69 @@ from bertscope_workbench.command.views.method import running
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.wording import filled
 
+DECLARED = "declared"
+"""What is declared of an option or an argument, in the metadata of its field."""
+
 
 def option(
     written: str,
     help: str | None = None,  # noqa: A002  # as typer calls it
     *,
+    default: Any = None,
+    dashed: bool = False,
     needs: str = "",
     without: str = "",
     field: str | None = "",
     **more: Any,
 ) -> Any:
-    """Returns an option, which `written` as the help has it: "--layer, --layers L[,L]"; `more` goes to typer.
+    """Declares an option, in the place of the default of a parameter, or of a field of a group; or beside its type, in the
+    `Annotated` that several commands share. `written` is as the help has it: "--layer, --layers L[,L]"; `more` goes to typer.
 
-    `needs` names parameters of the command, separated by blanks: the option is refused unless one of them is given. It is
-    refused also if one of `without` is given. `field` names what the option fills, a field of a request or an argument of a
-    client's method, where it is not called as the parameter is; None is nothing that an error could name.
+    A `default` of `...` says that it must be given. The choices of a `dashed` one are those of a `Literal` of the client, which
+    people write with dashes. `needs` names parameters of the command, separated by blanks: the option is refused unless one of
+    them is given. It is refused also if one of `without` is given. `field` names what the option fills, a field of a request or
+    an argument of a client's method, where it is not called as the parameter is; None is nothing that an error could name.
     """
     *others, last = written.split(", ")
     name, _, value = last.partition(" ")
     made: Any = typer.Option(..., *others, name, metavar=value or None, help=help, **more)
     made.needs, made.without, made.fields = needs.split(), without.split(), None if field is None else field.split()
-    return made
+    return _declared(made, default, dashed=dashed)
 
 
-def argument(value: str, help: str, *, without: str = "", field: str = "", **more: Any) -> Any:  # noqa: A002
-    """Returns an argument, whose value has this name in the help; `without` and `field` are those of `option`."""
+def flag(written: str, help: str, **more: Any) -> Any:  # noqa: A002
+    """Declares an option without a value, which is False unless it is given; arguments are those of `option`."""
+    return option(written, help, default=False, **more)
+
+
+def argument(value: str, help: str, *, default: Any = ..., without: str = "", field: str = "", **more: Any) -> Any:  # noqa: A002
+    """Declares an argument, whose value has this name in the help, and which must be given unless it has a default; other
+    arguments are those of `option`."""
     made: Any = typer.Argument(metavar=value, help=help, **more)
     made.needs, made.without, made.fields = [], without.split(), field.split()
-    return made
+    return _declared(made, default)
+
+
+def _declared(made: Any, default: Any, *, dashed: bool = False) -> Any:
+    made.dashed = dashed
+    return dataclasses.field(default=dataclasses.MISSING if default is ... else default, metadata={DECLARED: made})
 
 
 MOST_WITH_VALUES = 3
 """The most options that an error names with their values."""
-DASHED = "dashed"
-"""Beside an option whose choices are those of a `Literal` of the client: people write them with dashes, as options."""
 
 
-class Offered:
-    """The fields of a group that a command offers, in their order, all unless named; and help texts that differ from others':
-    `Annotated[Group, Offered("output", "plot", output="Write a row for each layer.")]`."""
+class Offered(NamedTuple):
+    """The fields of a group that a command offers, in their order, all unless named; help texts that differ from others'."""
 
-    def __init__(self, *names: str, **helps: str) -> None:
-        self.names, self.helps = names, helps
+    names: Sequence[str] = ()
+    helps: Mapping[str, str] = MappingProxyType({})
+
+
+def offered(*names: str, **helps: str) -> Any:
+    """Declares `Offered`, in the place of the default of a parameter that is a group:
+    `out: OutputOptions = offered("output", "plot", output="Write a row for each layer.")`."""
+    return Offered(names, helps)
 
 
 def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
@@ -68,12 +90,13 @@ def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
     for name, parameter in signature.parameters.items():
         kind, *metadata = _parts(parameter.annotation)
         if dataclasses.is_dataclass(kind):
-            fields = _fields(kind, metadata[0] if metadata else Offered())
+            chosen = next((each for each in (parameter.default, *metadata) if isinstance(each, Offered)), Offered())
+            fields = _fields(kind, chosen)
             groups[name] = kind, [field.name for field in fields]
             parameters += fields
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    dashed = {parameter.name for parameter in parameters if DASHED in _parts(parameter.annotation)}
+            parameters.append(_parameter(name, parameter.annotation, parameter.default))
+    dashed = {each.name for each in parameters if any(getattr(part, "dashed", False) for part in _parts(each.annotation))}
     parameters = [_with_dashes(parameter) if parameter.name in dashed else parameter for parameter in parameters]
 
     options = options_of(parameters)
@@ -144,32 +167,28 @@ def _shown(annotation: Any, *, value: bool = False) -> str:
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
     """Returns the type and the metadata of an annotation."""
-    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    parts = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    return tuple(part.metadata[DECLARED] if isinstance(part, dataclasses.Field) else part for part in parts)
 
 
 def _fields(group: Any, offered: Offered) -> list[inspect.Parameter]:
     types = get_type_hints(group, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(group)}
-    missing, required = dataclasses.MISSING, inspect.Parameter.empty
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=required if fields[name].default is missing else fields[name].default,
-            annotation=_helped(types[name], offered.helps.get(name)),
-        )
-        for name in offered.names or fields
-    ]
+    return [_parameter(name, types[name], fields[name], offered.helps.get(name)) for name in offered.names or fields]
 
 
-def _helped(annotation: Any, text: str | None) -> Any:
-    """Returns the type of an option, with another help text if there is one."""
-    if text is None:
-        return annotation
-    kind, option, *others = _parts(annotation)
-    option = copy.copy(option)
-    option.help = text
-    return Annotated[kind, option, *others]
+def _parameter(name: str, annotation: Any, default: Any, text: str | None = None) -> inspect.Parameter:
+    """Returns the parameter of an option or argument, whose type has what is declared of it beside it; with another help text
+    if there is one."""
+    kind, *metadata = _parts(annotation)
+    if isinstance(default, dataclasses.Field):
+        metadata = metadata or [default.metadata[DECLARED]]
+        default = inspect.Parameter.empty if default.default is dataclasses.MISSING else default.default
+    if text is not None:
+        metadata[0] = copy.copy(metadata[0])
+        metadata[0].help = text
+    annotation = Annotated[kind, *metadata] if metadata else kind
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _with_dashes(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -8,7 +8,7 @@ Example:
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope.values.documents import document_of, fields_of
 from rich.console import Console
@@ -24,7 +24,7 @@ from bertscope_workbench.analyses.alignment import (
     score_alignments,
 )
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
@@ -49,25 +49,20 @@ def align(
     *,
     server: ServerOptions,
     file: TranslationOptions,
-    layer: Annotated[
-        int, option("--layer L", "The layer of the states: 0 the embeddings, k after layer k - 1.", min=0, field="layers")
-    ],
-    method: Annotated[
-        Literal["argmax", "itermax"],
-        option("--method", "Link words that are each other's nearest, or look once more for further ones."),
-    ] = "argmax",
-    gold: Annotated[
-        Path | None, option("--gold FILE", 'Links that people made, a line "0-0 1p2" for each pair: score by them.')
-    ] = None,
-    plot: Annotated[Path | None, option("--plot FILE", "Draw a pair: .png, .svg or .pdf.")] = None,
-    pair: Annotated[
-        int | None, option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0, needs="plot")
-    ] = None,
+    layer: int = option(
+        "--layer L", "The layer of the states: 0 the embeddings, k after layer k - 1.", default=..., min=0, field="layers"
+    ),
+    method: Literal["argmax", "itermax"] = option(
+        "--method", "Link words that are each other's nearest, or look once more for further ones.", default="argmax"
+    ),
+    gold: Path | None = option("--gold FILE", 'Links that people made, a line "0-0 1p2" for each pair: score by them.'),
+    plot: Path | None = option("--plot FILE", "Draw a pair: .png, .svg or .pdf."),
+    pair: int | None = option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0, needs="plot"),
     looks: LookOptions,
-    output: Annotated[
-        Path | None, option("--output FILE", 'A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).')
-    ] = None,
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    output: Path | None = option(
+        "--output FILE", 'A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).'
+    ),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     output_files.require_plot(plot)
     if output is None or output.suffix.lower() != PHARAOH:

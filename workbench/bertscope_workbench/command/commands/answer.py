@@ -13,13 +13,13 @@ import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import AnsweredQuestion
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered
 from bertscope_workbench.command.views.output import Failure, UsageError, plural, table, text_line
@@ -34,11 +34,9 @@ SHOWN_PASSAGE = 60
 class QuestionArguments:
     """Questions on one passage."""
 
-    questions: Annotated[list[str] | None, argument("[QUESTION]...", "Questions on one passage.", without="file")] = None
-    passage: Annotated[str | None, option("--passage TEXT", "The passage.", without="file")] = None
-    passage_file: Annotated[
-        Path | None, option("--passage-file FILE", 'A file with the passage; "-" is stdin.', without="file passage")
-    ] = None
+    questions: list[str] | None = argument("[QUESTION]...", "Questions on one passage.", default=None, without="file")
+    passage: str | None = option("--passage TEXT", "The passage.", without="file")
+    passage_file: Path | None = option("--passage-file FILE", 'A file with the passage; "-" is stdin.', without="file passage")
 
     def items(self) -> Numbered:
         """Returns the questions, each with the passage."""
@@ -54,21 +52,17 @@ class QuestionArguments:
 class QuestionFileOptions(ItemFileOptions):
     """A file of questions and passages."""
 
-    file: Annotated[Path | None, option("--questions FILE", 'Answer a file: columns "question", "passage".')] = None
+    file: Path | None = option("--questions FILE", 'Answer a file: columns "question", "passage".')
 
 
 def answer(
     *,
     given: QuestionArguments,
-    file: Annotated[QuestionFileOptions, Offered(columns="What the file calls them: passage=context.")],
-    best: Annotated[int | None, option("--best N", "Spans for each question; 3 unless set.", min=1)] = None,
-    max_answer_tokens: Annotated[
-        int | None, option("--max-answer-tokens N", "Most tokens of a span; 30 unless set.", min=1)
-    ] = None,
-    stride: Annotated[
-        int | None, option("--stride N", "Tokens between the windows of a long passage; 128 unless set.", min=1)
-    ] = None,
-    call: Annotated[CallOptions, Offered("model", "timeout", "json")],
+    file: QuestionFileOptions = offered(columns="What the file calls them: passage=context."),
+    best: int | None = option("--best N", "Spans for each question; 3 unless set.", min=1),
+    max_answer_tokens: int | None = option("--max-answer-tokens N", "Most tokens of a span; 30 unless set.", min=1),
+    stride: int | None = option("--stride N", "Tokens between the windows of a long passage; 128 unless set.", min=1),
+    call: CallOptions = offered("model", "timeout", "json"),
     to: AskingOptions,
 ) -> None:
     AskedItems(to, given, file, call, files.QUESTIONS).answer(

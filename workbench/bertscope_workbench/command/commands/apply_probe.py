@@ -6,7 +6,7 @@ Example:
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import AppliedProbe, load_probe
 from bertscope.values.documents import fields_of
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
@@ -34,22 +34,15 @@ MAX_SPANS = 20
 def apply_probe(
     *,
     to: ModelOptions,
-    probe: Annotated[Path, argument("PROBE", "The file that `bertscope probe --keep` wrote.")],
-    texts: Annotated[Path, argument("TEXTS", "Texts with spans: .conllu, .tsv or .jsonl.")],
-    label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
-        option("--label", "The column of a .conllu that the probe was trained to predict."),
-    ] = "upos",
-    layer: Annotated[
-        list[str] | None, option("--layer, --layers L[,L]", "Layers of the probe; all that it has unless set.")
-    ] = None,
-    any_weights: Annotated[
-        bool, option("--any-weights", "Apply it to a model with other weights, whose states mean something else.")
-    ] = False,
-    limit: Annotated[int | None, option("--limit N", "Take the first N texts.", min=1)] = None,
-    out: Annotated[
-        OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ],
+    probe: Path = argument("PROBE", "The file that `bertscope probe --keep` wrote."),
+    texts: Path = argument("TEXTS", "Texts with spans: .conllu, .tsv or .jsonl."),
+    label: Literal["upos", "xpos", "deprel", "head", "depth", "arc"] = option(
+        "--label", "The column of a .conllu that the probe was trained to predict.", default="upos"
+    ),
+    layer: list[str] | None = option("--layer, --layers L[,L]", "Layers of the probe; all that it has unless set."),
+    any_weights: bool = flag("--any-weights", "Apply it to a model with other weights, whose states mean something else."),
+    limit: int | None = option("--limit N", "Take the first N texts.", min=1),
+    out: OutputOptions = offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl, .parquet, .tex."),
     summary: SummaryOptions,
     call: options.CallOptions,
 ) -> None:

@@ -7,13 +7,12 @@ Examples:
 """
 
 from pathlib import Path
-from typing import Annotated
 
 from bertscope import Quantity
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import DASHED, argument, option
+from bertscope_workbench.command.groups import argument, flag, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LookOptions
@@ -30,20 +29,16 @@ app = modes("attention", __doc__, describe="describe", compare="compare MODEL")
 @app.command("maps", help=__doc__)
 def maps(
     *,
-    text: Annotated[str, argument("TEXT", "The text.")],
-    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with it.")] = None,
-    layer: Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0; all unless set.")] = None,
-    head: Annotated[list[str] | None, option("--head H[,H]", "Heads, from 0; all unless set.")] = None,
-    words: Annotated[bool, option("--words", "Whole words instead of pieces.")] = False,
-    quantity: Annotated[Quantity, option("--quantity", "The numbers to show."), DASHED] = "weights",
-    fp16: Annotated[bool, option("--fp16", "Half the bytes, three digits.")] = False,
-    plot: Annotated[Path | None, option("--plot FILE", "Draw it: .html (interactive), .png, .svg or .pdf.")] = None,
-    hide_special: Annotated[
-        bool, option("--hide-special", "With --plot: leave special tokens out of the picture.", needs="plot")
-    ] = False,
-    fixed_scale: Annotated[
-        bool, option("--fixed-scale", "With --plot: colours from 0 to 1, and not to the largest weight.", needs="plot")
-    ] = False,
+    text: str = argument("TEXT", "The text."),
+    pair: str | None = option("--pair TEXT", "A second text, read with it."),
+    layer: list[str] | None = option("--layer L[,L]", "Layers, from 0; all unless set."),
+    head: list[str] | None = option("--head H[,H]", "Heads, from 0; all unless set."),
+    words: bool = flag("--words", "Whole words instead of pieces."),
+    quantity: Quantity = option("--quantity", "The numbers to show.", default="weights", dashed=True),
+    fp16: bool = flag("--fp16", "Half the bytes, three digits."),
+    plot: Path | None = option("--plot FILE", "Draw it: .html (interactive), .png, .svg or .pdf."),
+    hide_special: bool = flag("--hide-special", "With --plot: leave special tokens out of the picture.", needs="plot"),
+    fixed_scale: bool = flag("--fixed-scale", "With --plot: colours from 0 to 1, and not to the largest weight.", needs="plot"),
     looks: LookOptions,
     call: options.CallOptions,
     to: ModelOptions,

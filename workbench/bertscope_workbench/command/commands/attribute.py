@@ -16,12 +16,12 @@ Examples:
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from bertscope import AbsentText, AttributionMethod, NeuronAttribution, WordAttribution
 from rich.console import Console
 
-from bertscope_workbench.command.groups import DASHED, Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.looks import LOOKS
@@ -44,41 +44,28 @@ def attribute(
     *,
     given: PairArguments,
     target: TargetOptions,
-    method: Annotated[AttributionMethod, option("--method", "How the score is divided among words."), DASHED] = "shapley",
-    absent: Annotated[
-        AbsentText | None,
-        option("--absent", "What an absent word leaves behind; mask tokens unless set, zero with gradients alone."),
-    ] = None,
-    pieces: Annotated[bool, option("--pieces", "Give values to pieces of the vocabulary, not to words.")] = False,
-    exact_units: Annotated[
-        int | None, option("--exact-units N", "The most words with exact Shapley values; 10 unless set.", min=0, max=12)
-    ] = None,
-    pairs: Annotated[int | None, option("--pairs N", "Pairs of orders that longer texts sample; 10 unless set.", min=1)] = None,
-    seed: Annotated[int, option("--seed N", "Chooses the orders.", min=0)] = 0,
-    steps: Annotated[
-        int | None, option("--steps N", "Of integrated gradients, to begin with; 10 unless set.", min=1, max=1000)
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        option("--tolerance SHARE", "The error that ends integrated gradients; 0.01 unless set.", min=0.0001, max=1),
-    ] = None,
-    interactions: Annotated[bool, option("--interactions", "Also show which two words act together.")] = False,
-    site: Annotated[
-        Literal["neurons", "heads"] | None,
-        option(
-            "--site",
-            "Divide the score among neurons or heads in place of words.",
-            without="absent pieces interactions plot",
-        ),
-    ] = None,
-    layer: Annotated[
-        list[str] | None, option("--layer L[,L]", "With --site: layers, from 0; all unless set.", needs="site")
-    ] = None,
-    top: Annotated[
-        int | None, option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000, needs="site")
-    ] = None,
-    out: Annotated[OutputOptions, Offered(*LOOKS, plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
-    file: Annotated[ItemFileOptions, Offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.')],
+    method: AttributionMethod = option("--method", "How the score is divided among words.", default="shapley", dashed=True),
+    absent: AbsentText | None = option(
+        "--absent", "What an absent word leaves behind; mask tokens unless set, zero with gradients alone."
+    ),
+    pieces: bool = flag("--pieces", "Give values to pieces of the vocabulary, not to words."),
+    exact_units: int | None = option(
+        "--exact-units N", "The most words with exact Shapley values; 10 unless set.", min=0, max=12
+    ),
+    pairs: int | None = option("--pairs N", "Pairs of orders that longer texts sample; 10 unless set.", min=1),
+    seed: int = option("--seed N", "Chooses the orders.", default=0, min=0),
+    steps: int | None = option("--steps N", "Of integrated gradients, to begin with; 10 unless set.", min=1, max=1000),
+    tolerance: float | None = option(
+        "--tolerance SHARE", "The error that ends integrated gradients; 0.01 unless set.", min=0.0001, max=1
+    ),
+    interactions: bool = flag("--interactions", "Also show which two words act together."),
+    site: Literal["neurons", "heads"] | None = option(
+        "--site", "Divide the score among neurons or heads in place of words.", without="absent pieces interactions plot"
+    ),
+    layer: list[str] | None = option("--layer L[,L]", "With --site: layers, from 0; all unless set.", needs="site"),
+    top: int | None = option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000, needs="site"),
+    out: OutputOptions = offered(*LOOKS, plot="Draw the words of one TEXT: .png, .svg or .pdf."),
+    file: ItemFileOptions = offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.'),
     call: CallOptions,
     to: AskingOptions,
 ) -> None:

@@ -25,7 +25,7 @@ from bertscope import BenchmarkReport, StudyTable
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, texts, texts_named
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions, items_of
@@ -56,7 +56,7 @@ def models(
     score: ScoreOptions,
     measuring: MeasuringOptions,
     output: Outputs = None,
-    plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
+    plot: Path | None = option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf."),
     looks: LookOptions,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
@@ -102,10 +102,10 @@ def models(
 @app.command("studies")
 def studies(
     *,
-    system: Annotated[list[str] | None, option("--system NAME", "Measure this one alone. Repeatable.")] = None,
-    heavy: Annotated[bool, option("--heavy", "Also those of BERT-large size.")] = False,
+    system: list[str] | None = option("--system NAME", "Measure this one alone. Repeatable."),
+    heavy: bool = flag("--heavy", "Also those of BERT-large size."),
     measuring: MeasuringOptions,
-    seed: Annotated[int, option("--seed", "Of the intervals.", min=0)] = 0,
+    seed: int = option("--seed", "Of the intervals.", default=0, min=0),
     output: Outputs = None,
     timeout: options.LongTimeout = None,
     json: options.Json = False,

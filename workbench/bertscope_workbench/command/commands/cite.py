@@ -8,7 +8,7 @@ Example:
 """
 
 import sys
-from typing import Annotated, Literal
+from typing import Literal
 
 from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.views.output import UsageError
@@ -17,10 +17,10 @@ from bertscope_workbench.references import BERTSCOPE, methods, papers_as
 
 def cite(
     *,
-    command: Annotated[
-        list[str] | None, argument("COMMAND [OPTION]", "A command, and maybe its option: score pairs, study blimp.")
-    ] = None,
-    form: Annotated[Literal["bibtex", "text"], option("--format", "BibTeX, or a line for each paper.")] = "bibtex",
+    command: list[str] | None = argument(
+        "COMMAND [OPTION]", "A command, and maybe its option: score pairs, study blimp.", default=None
+    ),
+    form: Literal["bibtex", "text"] = option("--format", "BibTeX, or a line for each paper.", default="bibtex"),
 ) -> None:
     name, kind, *rest = [*(each.lstrip("-") for each in command or []), "", ""]
     if any(rest):

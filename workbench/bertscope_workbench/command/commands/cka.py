@@ -6,14 +6,13 @@ Example:
 """
 
 from functools import partial
-from typing import Annotated
 
 from bertscope import RepresentationComparison
 from bertscope.questions.representations.comparison import comparison_document
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -27,13 +26,12 @@ def cka(
     *,
     to: ModelOptions,
     file: TextFileOptions,
-    compare: Annotated[
-        str | None,
-        option("--compare MODEL", "Compare with the layers of this model, under any interventions.", field="other_model"),
-    ] = None,
+    compare: str | None = option(
+        "--compare MODEL", "Compare with the layers of this model, under any interventions.", field="other_model"
+    ),
     layer: options.Layers = None,
-    other_layer: Annotated[list[str] | None, option("--other-layer L[,L]", "Likewise, of the second model.")] = None,
-    out: Annotated[OutputOptions, Offered(output="Write a row for each two layers: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    other_layer: list[str] | None = option("--other-layer L[,L]", "Likewise, of the second model."),
+    out: OutputOptions = offered(output="Write a row for each two layers: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.CallOptions,
 ) -> None:
     source = file.source()

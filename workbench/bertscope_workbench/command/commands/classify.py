@@ -8,13 +8,13 @@ Example:
   bertscope classify "A charming and often affecting journey." --model sst2
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import ClassifiedText
 from bertscope.values.documents import document_of
 from rich.console import Console
 
-from bertscope_workbench.command.groups import Offered
+from bertscope_workbench.command.groups import offered
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.views.output import print_cut, table, text_line
@@ -23,7 +23,7 @@ from bertscope_workbench.command.views.output import print_cut, table, text_line
 def classify(
     *,
     given: PairArguments,
-    file: Annotated[ItemFileOptions, Offered(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
+    file: ItemFileOptions = offered(file='Classify a file: column "text", maybe "text_pair", or .txt.'),
     call: CallOptions,
     to: AskingOptions,
 ) -> None:

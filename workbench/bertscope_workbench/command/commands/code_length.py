@@ -9,7 +9,7 @@ Example:
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -17,7 +17,7 @@ from rich.text import Text
 from bertscope_workbench.analyses.code_length import CodeLengths, measure_code_length
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -30,18 +30,17 @@ from bertscope_workbench.plots.code_length import save_code_length
 def code_length(
     *,
     to: ModelOptions,
-    file: Annotated[Path, argument("FILE", "Texts whose labels are coded: .conllu, .tsv, .jsonl.")],
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of the others unless set.")] = None,
-    label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth"],
-        option("--label", "The column that is coded, or the head's place, or the depth in the tree."),
-    ] = "upos",
+    file: Path = argument("FILE", "Texts whose labels are coded: .conllu, .tsv, .jsonl."),
+    dev: Path | None = option("--dev FILE", "Texts that end training; a tenth of the others unless set."),
+    label: Literal["upos", "xpos", "deprel", "head", "depth"] = option(
+        "--label", "The column that is coded, or the head's place, or the depth in the tree.", default="upos"
+    ),
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
-    seed: Annotated[int, option("--seed", "Shuffles the sentences.", min=0)] = 0,
+    l2: float | None = option("--l2 X", "Penalty of weights, 1 / C; 1 unless set."),
+    seed: int = option("--seed", "Shuffles the sentences.", default=0, min=0),
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    out: OutputOptions = offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.LongCallOptions,
 ) -> None:
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))

@@ -8,7 +8,7 @@ Example:
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import SparseCodes
 from bertscope.values.documents import fields_of
@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -30,8 +30,9 @@ app = modes("codes", __doc__, train="train FILE --layer L")
 
 @app.command("show", help=__doc__)
 def show(
-    file: Annotated[Path, argument("FILE", "Codes that `codes train --save` wrote; embedded: those that ship.")],
-    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    *,
+    file: Path = argument("FILE", "Codes that `codes train --save` wrote; embedded: those that ship."),
+    out: OutputOptions = offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     json: options.Json = False,
 ) -> None:
     found = read_file(file, read_codes)
@@ -41,22 +42,20 @@ def show(
 @app.command("train")
 def train(
     *,
-    file: Annotated[Path, argument("FILE", "Texts to train on: .txt, .conllu or a table.")],
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that scores are of; a tenth of FILE unless set.")] = None,
-    layer: Annotated[int, option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", min=0)],
-    count: Annotated[int | None, option("--count N", "Codes; four times a state's length unless set.", min=1)] = None,
-    active: Annotated[int | None, option("--active N", "Codes active at a piece on average; 32 unless set.", min=1)] = None,
-    mask_rate: Annotated[
-        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
-    ] = None,
-    rate: Annotated[float | None, option("--rate X", "Adam's learning rate; 0.003 unless set.")] = None,
-    epochs: Annotated[int | None, option("--epochs N", "Passes over the texts; 10 unless set.", min=1)] = None,
-    seed: Annotated[int, option("--seed", "Draws directions, masks, the order of pieces and --dev.", min=0)] = 0,
-    limit: Annotated[int | None, option("--limit N", "Take the first N texts of each file.", min=1)] = None,
-    about: Annotated[str, option("--about TEXT", "Kept with the codes: what the texts are, a licence.")] = "",
-    save: Annotated[Path | None, option("--save FILE", "Keep the codes for --codes: a file, .safetensors.")] = None,
-    half: Annotated[bool, option("--half", "With --save: as float16.", needs="save")] = False,
-    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    file: Path = argument("FILE", "Texts to train on: .txt, .conllu or a table."),
+    dev: Path | None = option("--dev FILE", "Texts that scores are of; a tenth of FILE unless set."),
+    layer: int = option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", default=..., min=0),
+    count: int | None = option("--count N", "Codes; four times a state's length unless set.", min=1),
+    active: int | None = option("--active N", "Codes active at a piece on average; 32 unless set.", min=1),
+    mask_rate: float | None = option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1),
+    rate: float | None = option("--rate X", "Adam's learning rate; 0.003 unless set."),
+    epochs: int | None = option("--epochs N", "Passes over the texts; 10 unless set.", min=1),
+    seed: int = option("--seed", "Draws directions, masks, the order of pieces and --dev.", default=0, min=0),
+    limit: int | None = option("--limit N", "Take the first N texts of each file.", min=1),
+    about: str = option("--about TEXT", "Kept with the codes: what the texts are, a licence.", default=""),
+    save: Path | None = option("--save FILE", "Keep the codes for --codes: a file, .safetensors."),
+    half: bool = flag("--half", "With --save: as float16.", needs="save"),
+    out: OutputOptions = offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.LongCallOptions,
     to: ModelOptions,
 ) -> None:

@@ -32,7 +32,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from bertscope import BertscopeError, Model
 from bertscope.values.documents import document_of
@@ -40,7 +39,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options import steps as step_grammar
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
@@ -55,13 +54,11 @@ STEP = re.compile(r"\bsteps\[(\d+)\](?:\.\w+)?(?:\.(\w+(?:\[\d+\])?))?")
 def compress(
     *,
     server: ServerOptions,
-    steps: Annotated[list[str], option("--steps STEP,STEP,...", "What to do, in this order; see above. Repeatable.")],
-    name: Annotated[str, option("--name NEW", "The id that the new model gets.")],
-    texts: Annotated[
-        Path | None, option("--texts FILE", 'Texts to rank on, for steps by importance: .txt, or column "text".')
-    ] = None,
-    folder: Annotated[str | None, option("--folder DIR", "Where the server saves it, too.")] = None,
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    steps: list[str] = option("--steps STEP,STEP,...", "What to do, in this order; see above. Repeatable.", default=...),
+    name: str = option("--name NEW", "The id that the new model gets.", default=...),
+    texts: Path | None = option("--texts FILE", 'Texts to rank on, for steps by importance: .txt, or column "text".'),
+    folder: str | None = option("--folder DIR", "Where the server saves it, too."),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     written = step_grammar.split(steps)
     asked = step_grammar.parse(written, texts)

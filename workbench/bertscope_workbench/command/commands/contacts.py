@@ -9,7 +9,7 @@ Example:
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope.values.documents import fields_of
 from rich.console import Console
@@ -23,7 +23,7 @@ from bertscope_workbench.analyses.contacts import (
     score_contacts,
 )
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.output import plural
@@ -33,18 +33,16 @@ from bertscope_workbench.command.views.result_tables import result_table
 def contacts(
     *,
     to: ModelOptions,
-    sequence: Annotated[str, argument("SEQUENCE", "A protein in one-letter codes.")],
-    file: Annotated[Path, argument("FILE", "Its contacts (0 and 1) or distances, a matrix: .npy, .csv or .tsv.")],
-    distance: Annotated[
-        float, option("--distance ANGSTROM", "Residues less far apart touch, if FILE has distances.")
-    ] = DISTANCE,
-    threshold: Annotated[float, option("--threshold WEIGHT", "A weight over it counts as attention.")] = THRESHOLD,
-    min_separation: Annotated[
-        int, option("--min-separation N", "Leave out pairs nearer in the sequence.", min=1)
-    ] = MIN_SEPARATION,
-    top: Annotated[int, option("--top N", "Heads to print.", min=1)] = 10,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
+    sequence: str = argument("SEQUENCE", "A protein in one-letter codes."),
+    file: Path = argument("FILE", "Its contacts (0 and 1) or distances, a matrix: .npy, .csv or .tsv."),
+    distance: float = option("--distance ANGSTROM", "Residues less far apart touch, if FILE has distances.", default=DISTANCE),
+    threshold: float = option("--threshold WEIGHT", "A weight over it counts as attention.", default=THRESHOLD),
+    min_separation: int = option(
+        "--min-separation N", "Leave out pairs nearer in the sequence.", default=MIN_SEPARATION, min=1
+    ),
+    top: int = option("--top N", "Heads to print.", default=10, min=1),
+    out: OutputOptions = offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex."),
+    call: options.CallOptions = offered("model", "timeout", "json"),
 ) -> None:
     with to.connect(call.timeout) as client:
         found = score_contacts(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from bertscope import AttentionMaps, Client, ClozePrompts, DeadlineExceeded, FilledText, zero
@@ -51,7 +51,7 @@ STOP_SECONDS = 30
 
 
 def demo(
-    timeout: Annotated[float, option("--timeout SECONDS", "How long the server may take to start.", min=1)] = 120,
+    timeout: float = option("--timeout SECONDS", "How long the server may take to start.", default=120, min=1),
 ) -> None:
     require_service("demo")
     screen = console()

@@ -16,7 +16,7 @@ Examples:
 """
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 from bertscope import DistilledModel, LabelledTexts
 from bertscope.values.bootstrap import MIN_ITEMS
@@ -26,7 +26,7 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.compress import steps_named
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import steps as step_grammar
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -38,49 +38,43 @@ from bertscope_workbench.command.views.progress import distilling
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers import files
 
+DISTANCES = " or ".join(get_args(StateLoss))
+
 
 def distill(
     *,
     server: ServerOptions,
-    train: Annotated[Path, option("--train FILE", "Texts to train on: .txt, .conllu or a table.")],
-    name: Annotated[str, option("--name NEW", "The id that the new model gets.")],
-    folder: Annotated[str, option("--folder DIR", "Where the server saves it.")],
-    steps: Annotated[
-        list[str] | None, option("--steps STEP,STEP,...", "What makes the student; see bertscope compress --help. Repeatable.")
-    ] = None,
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that choose the weights; a tenth of --train unless set.")] = None,
-    test: Annotated[Path | None, option("--test FILE", "Texts that scores are of; a tenth of --train unless set.")] = None,
-    labelled: Annotated[
-        bool, option("--labelled", 'The files have labels: columns "text", "label" and maybe "text_pair".')
-    ] = False,
-    limit: Annotated[int | None, option("--limit N", "Take the first N texts of each file.", min=1)] = None,
-    soft: Annotated[float | None, option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0)] = None,
-    temperature: Annotated[float | None, option("--temperature X", "Softens them; 2 unless set.")] = None,
-    hard: Annotated[float | None, option("--hard X", "Weight of gold answers; 0 unless set.", min=0)] = None,
-    states: Annotated[float | None, option("--states X", "Weight of hidden states; 30 unless set.", min=0)] = None,
-    state_loss: Annotated[
-        StateLoss | None, option("--state-loss NAME", f"Their distance: {' or '.join(get_args(StateLoss))}.")
-    ] = None,
-    attention: Annotated[float | None, option("--attention X", "Weight of attention maps; 0 unless set.", min=0)] = None,
-    teacher_layers: Annotated[
-        list[int] | None, option("--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0)
-    ] = None,
-    epochs: Annotated[int | None, option("--epochs N", "Passes over the texts; 3 unless set.", min=1)] = None,
-    batch_tokens: Annotated[int | None, option("--batch-tokens N", "Tokens of an update; 512 unless set.", min=1)] = None,
-    rate: Annotated[float | None, option("--rate X", "AdamW's highest learning rate; 0.0005 unless set.")] = None,
-    warm_up: Annotated[
-        float | None, option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1)
-    ] = None,
-    weight_decay: Annotated[float | None, option("--weight-decay X", "AdamW's; 0.01 unless set.", min=0, max=1)] = None,
-    mask_rate: Annotated[
-        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
-    ] = None,
-    evaluations: Annotated[int | None, option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1)] = None,
-    seed: Annotated[int, option("--seed", "Draws parts, masks and the order of texts.", min=0)] = 0,
-    truncate: Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")] = False,
-    train_embeddings: Annotated[bool, option("--train-embeddings", "Train them, too; else they stay the teacher's.")] = False,
-    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    train: Path = option("--train FILE", "Texts to train on: .txt, .conllu or a table.", default=...),
+    name: str = option("--name NEW", "The id that the new model gets.", default=...),
+    folder: str = option("--folder DIR", "Where the server saves it.", default=...),
+    steps: list[str] | None = option(
+        "--steps STEP,STEP,...", "What makes the student; see bertscope compress --help. Repeatable."
+    ),
+    dev: Path | None = option("--dev FILE", "Texts that choose the weights; a tenth of --train unless set."),
+    test: Path | None = option("--test FILE", "Texts that scores are of; a tenth of --train unless set."),
+    labelled: bool = flag("--labelled", 'The files have labels: columns "text", "label" and maybe "text_pair".'),
+    limit: int | None = option("--limit N", "Take the first N texts of each file.", min=1),
+    soft: float | None = option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0),
+    temperature: float | None = option("--temperature X", "Softens them; 2 unless set."),
+    hard: float | None = option("--hard X", "Weight of gold answers; 0 unless set.", min=0),
+    states: float | None = option("--states X", "Weight of hidden states; 30 unless set.", min=0),
+    state_loss: StateLoss | None = option("--state-loss NAME", f"Their distance: {DISTANCES}."),
+    attention: float | None = option("--attention X", "Weight of attention maps; 0 unless set.", min=0),
+    teacher_layers: list[int] | None = option(
+        "--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0
+    ),
+    epochs: int | None = option("--epochs N", "Passes over the texts; 3 unless set.", min=1),
+    batch_tokens: int | None = option("--batch-tokens N", "Tokens of an update; 512 unless set.", min=1),
+    rate: float | None = option("--rate X", "AdamW's highest learning rate; 0.0005 unless set."),
+    warm_up: float | None = option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1),
+    weight_decay: float | None = option("--weight-decay X", "AdamW's; 0.01 unless set.", min=0, max=1),
+    mask_rate: float | None = option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1),
+    evaluations: int | None = option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1),
+    seed: int = option("--seed", "Draws parts, masks and the order of texts.", default=0, min=0),
+    truncate: bool = flag("--truncate", "Cut texts that are longer than the model reads."),
+    train_embeddings: bool = flag("--train-embeddings", "Train them, too; else they stay the teacher's."),
+    out: OutputOptions = offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex."),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     written = step_grammar.split(steps) if steps else []
     asked = step_grammar.parse(written, None)

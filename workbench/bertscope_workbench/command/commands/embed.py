@@ -9,12 +9,10 @@ Examples:
   bertscope embed --texts examples/sentences.txt --output vectors.jsonl
 """
 
-from typing import Annotated
-
 from bertscope import EmbeddedText
 from rich.console import Console
 
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.views.output import print_cut, text_line
@@ -26,12 +24,10 @@ SHOWN = 6
 def embed(
     *,
     given: PairArguments,
-    file: Annotated[ItemFileOptions, Offered(file='Make vectors of a file: column "text", maybe "text_pair", or .txt.')],
+    file: ItemFileOptions = offered(file='Make vectors of a file: column "text", maybe "text_pair", or .txt.'),
     call: CallOptions,
-    pooling: Annotated[str | None, option("--pooling HOW", "declared, mean, first, last or max; declared if it is.")] = None,
-    normalize: Annotated[
-        bool | None, option("--normalize/--no-normalize", "Divide vectors by their length; as declared unless set.")
-    ] = None,
+    pooling: str | None = option("--pooling HOW", "declared, mean, first, last or max; declared if it is."),
+    normalize: bool | None = option("--normalize/--no-normalize", "Divide vectors by their length; as declared unless set."),
     to: AskingOptions,
 ) -> None:
     asked = AskedItems(to, given, file, call)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import Client, Eraser
 from bertscope.values.columns import Column
@@ -21,7 +21,7 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -36,25 +36,22 @@ from bertscope_workbench.readers.treebanks import ProbeTexts
 def erase(
     *,
     to: ModelOptions,
-    file: Annotated[Path, argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")],
-    test: Annotated[Path | None, option("--test FILE", "Sentences to test on; a fifth of TRAIN unless set.")] = None,
-    label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth"],
-        option("--label", "The column to erase; the head's place; or the depth in the tree."),
-    ] = "upos",
-    method: Annotated[
-        Literal["leace", "inlp"], option("--method", "In closed form (LEACE), or probe after probe (INLP).")
-    ] = "leace",
-    rank: Annotated[int | None, option("--rank N", "With inlp: most dimensions to take away; 64 unless set.", min=1)] = None,
+    file: Path = argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl."),
+    test: Path | None = option("--test FILE", "Sentences to test on; a fifth of TRAIN unless set."),
+    label: Literal["upos", "xpos", "deprel", "head", "depth"] = option(
+        "--label", "The column to erase; the head's place; or the depth in the tree.", default="upos"
+    ),
+    method: Literal["leace", "inlp"] = option(
+        "--method", "In closed form (LEACE), or probe after probe (INLP).", default="leace"
+    ),
+    rank: int | None = option("--rank N", "With inlp: most dimensions to take away; 64 unless set.", min=1),
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    seed: Annotated[int, option("--seed", "Draws the test sentences and the random subspaces.", min=0)] = 0,
-    loss: Annotated[
-        Path | None, option("--loss FILE", 'Also measure the masked-LM loss of texts: .txt, or column "text" of a table.')
-    ] = None,
+    seed: int = option("--seed", "Draws the test sentences and the random subspaces.", default=0, min=0),
+    loss: Path | None = option("--loss FILE", 'Also measure the masked-LM loss of texts: .txt, or column "text" of a table.'),
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    save: Annotated[Path | None, option("--save FILE", "Keep the erasers for --erase of other commands: a file, .npz.")] = None,
+    out: OutputOptions = offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."),
+    save: Path | None = option("--save FILE", "Keep the erasers for --erase of other commands: a file, .npz."),
     call: options.LongCallOptions,
 ) -> None:
     require_output(save, (".npz",), "--save")

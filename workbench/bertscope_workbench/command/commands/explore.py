@@ -6,7 +6,6 @@ The page is on this machine only, and asks the server as you.
 import asyncio
 import errno
 import logging
-from typing import Annotated
 
 from bertscope import BertscopeError, DeadlineExceeded, Unavailable
 
@@ -20,10 +19,10 @@ LOOPBACK = ("127.0.0.1", "localhost")
 
 def explore(
     server: ServerOptions,
-    port: Annotated[
-        int, option("--port", "The page's port; 0 is any free one.", min=0, max=65535, envvar="BERTSCOPE_EXPLORE_PORT")
-    ] = DEFAULT_PORT,
-    host: Annotated[str, option("--host", hidden=True)] = LOOPBACK[0],
+    port: int = option(
+        "--port", "The page's port; 0 is any free one.", default=DEFAULT_PORT, min=0, max=65535, envvar="BERTSCOPE_EXPLORE_PORT"
+    ),
+    host: str = option("--host", default=LOOPBACK[0], hidden=True),
 ) -> None:
     if host not in LOOPBACK:
         # The page acts with its owner's token, so that nobody else may reach it.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import Fact, FactAnswers, FactRelation, FactTemplate, ObjectScoring, TemplateChoice
 from bertscope.questions.facts.questions import templates_of
@@ -21,7 +21,7 @@ from rich.console import Console
 
 from bertscope_workbench.analyses.names import guess_by_name
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import RowOptions
@@ -42,25 +42,13 @@ GOLDS = "golds"
 class QuestionOptions:
     """The templates, and the objects to rank among."""
 
-    templates: Annotated[
-        Path | None,
-        option("--templates FILE", "Templates by relation, as LAMA's or ParaRel's (.jsonl)."),
-    ] = None
-    template: Annotated[
-        list[str] | None,
-        option(
-            "--template TEXT",
-            'A template: "The capital of [X] is [Y]." Repeatable.',
-            field="templates relations.templates.text",
-        ),
-    ] = None
-    negated: Annotated[
-        list[str] | None, option("--negated TEXT", 'A negated one: "The capital of [X] is not [Y]." Repeatable.')
-    ] = None
-    candidates: Annotated[
-        str | None, option("--candidates FILE|golds", "Rank among these words, or all right objects of a relation.")
-    ] = None
-    vocabulary: Annotated[Path | None, option("--vocabulary FILE", "Rank among these words: one a line, as LAMA's.")] = None
+    templates: Path | None = option("--templates FILE", "Templates by relation, as LAMA's or ParaRel's (.jsonl).")
+    template: list[str] | None = option(
+        "--template TEXT", 'A template: "The capital of [X] is [Y]." Repeatable.', field="templates relations.templates.text"
+    )
+    negated: list[str] | None = option("--negated TEXT", 'A negated one: "The capital of [X] is not [Y]." Repeatable.')
+    candidates: str | None = option("--candidates FILE|golds", "Rank among these words, or all right objects of a relation.")
+    vocabulary: Path | None = option("--vocabulary FILE", "Rank among these words: one a line, as LAMA's.")
 
     def relations(self, facts: Sequence[Fact]) -> dict[str, FactRelation]:
         """Returns the relations of the facts, by name."""
@@ -91,30 +79,25 @@ def facts(
     to: ModelOptions,
     questions: QuestionOptions,
     rows: RowOptions,
-    files: Annotated[
-        list[Path], argument("FILE...", "Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv).")
-    ],
-    relation: Annotated[str | None, option("--relation NAME", "The relation of all facts; the file's unless set.")] = None,
-    columns: Annotated[
-        str | None, option("--columns NAME=COLUMN,...", "What a table calls them: subject=country,object=capital.")
-    ] = None,
-    limit: Annotated[int | None, option("--limit N", "Take each file's first N facts.", min=1)] = None,
-    scoring: Annotated[
-        ObjectScoring | None,
-        option("--scoring", "How objects of several pieces are scored; single_entry, the default, skips them."),
-    ] = None,
-    max_pieces: Annotated[
-        int | None, option("--max-pieces", "With --scoring left_to_right or confidence_first; 5 unless set.", min=1, max=10)
-    ] = None,
-    by: Annotated[TemplateChoice, option("--by", "P@k by the first template, the best, or the mean.")] = "first",
-    prior: Annotated[bool, option("--prior", "Also ask with a mask in place of the subject.")] = False,
-    uhn: Annotated[bool, option("--uhn", "Leave out what the subject's name gives away (LAMA-UHN).")] = False,
-    top_k: Annotated[int, option("--top-k, -k", "Predictions kept of each answer.", min=0, max=100)] = 1,
-    out: Annotated[
-        OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ],
+    files: list[Path] = argument(
+        "FILE...", "Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv)."
+    ),
+    relation: str | None = option("--relation NAME", "The relation of all facts; the file's unless set."),
+    columns: str | None = option("--columns NAME=COLUMN,...", "What a table calls them: subject=country,object=capital."),
+    limit: int | None = option("--limit N", "Take each file's first N facts.", min=1),
+    scoring: ObjectScoring | None = option(
+        "--scoring", "How objects of several pieces are scored; single_entry, the default, skips them."
+    ),
+    max_pieces: int | None = option(
+        "--max-pieces", "With --scoring left_to_right or confidence_first; 5 unless set.", min=1, max=10
+    ),
+    by: TemplateChoice = option("--by", "P@k by the first template, the best, or the mean.", default="first"),
+    prior: bool = flag("--prior", "Also ask with a mask in place of the subject."),
+    uhn: bool = flag("--uhn", "Leave out what the subject's name gives away (LAMA-UHN)."),
+    top_k: int = option("--top-k, -k", "Predictions kept of each answer.", default=1, min=0, max=100),
+    out: OutputOptions = offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl, .parquet, .tex."),
     summary: SummaryOptions,
-    call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
+    call: options.CallOptions = offered("model", "timeout", "json"),
 ) -> None:
     names = specifications.columns("--columns", columns)
     source = FactSource()

@@ -13,13 +13,13 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, tee
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from bertscope import Decoding, FilledText
 from bertscope.errors import invalid_argument
 from bertscope.values.validation import TextOrPair
 
-from bertscope_workbench.command.groups import DASHED, Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
 from bertscope_workbench.command.views.cloze import print_answer
@@ -45,36 +45,29 @@ class _WithCandidates:
 
 def fill(
     *,
-    given: Annotated[PairArguments, Offered(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
-    next_sentence: Annotated[
-        bool, option("--next-sentence", "Also say how likely the second text follows; needs no mask.", needs="pair file")
-    ] = False,
-    top_k: Annotated[int | None, option("--top-k, -k", "How many predictions for each mask; 5 unless set.", min=1)] = None,
-    candidates: Annotated[str | None, option("--candidates A,B", "Score these words instead, with commas between.")] = None,
-    candidate: Annotated[list[str] | None, option("--candidate A", "Score this word instead. Repeatable.")] = None,
-    candidates_per_text: Annotated[
-        bool,
-        option(
-            "--candidates-per-text",
-            'Each TEXT or line ends with its own candidates, TEXT<tab>A,B; a file has a column "candidates", A|B.',
-        ),
-    ] = False,
-    piece_id: Annotated[
-        list[int] | None, option("--piece-id ID", "Score this vocabulary entry instead, by its index. Repeatable.", min=0)
-    ] = None,
-    logits: Annotated[bool, option("--logits", "Also give scores before the softmax.")] = False,
-    decoding: Annotated[
-        Decoding | None,
-        option("--decoding", "How several masks are filled: each alone (independent, unless set), or jointly."),
-        DASHED,
-    ] = None,
-    beam_width: Annotated[
-        int | None, option("--beam-width", "How many partial fillings a beam keeps; 5 unless set.", min=1)
-    ] = None,
-    max_pieces: Annotated[
-        int | None, option("--max-pieces", "A mask stands for 1 to so many pieces; by a beam unless --decoding is set.", min=1)
-    ] = None,
-    file: Annotated[ItemFileOptions, Offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
+    given: PairArguments = offered(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
+    next_sentence: bool = flag(
+        "--next-sentence", "Also say how likely the second text follows; needs no mask.", needs="pair file"
+    ),
+    top_k: int | None = option("--top-k, -k", "How many predictions for each mask; 5 unless set.", min=1),
+    candidates: str | None = option("--candidates A,B", "Score these words instead, with commas between."),
+    candidate: list[str] | None = option("--candidate A", "Score this word instead. Repeatable."),
+    candidates_per_text: bool = flag(
+        "--candidates-per-text",
+        'Each TEXT or line ends with its own candidates, TEXT<tab>A,B; a file has a column "candidates", A|B.',
+    ),
+    piece_id: list[int] | None = option(
+        "--piece-id ID", "Score this vocabulary entry instead, by its index. Repeatable.", min=0
+    ),
+    logits: bool = flag("--logits", "Also give scores before the softmax."),
+    decoding: Decoding | None = option(
+        "--decoding", "How several masks are filled: each alone (independent, unless set), or jointly.", dashed=True
+    ),
+    beam_width: int | None = option("--beam-width", "How many partial fillings a beam keeps; 5 unless set.", min=1),
+    max_pieces: int | None = option(
+        "--max-pieces", "A mask stands for 1 to so many pieces; by a beam unless --decoding is set.", min=1
+    ),
+    file: ItemFileOptions = offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.'),
     call: CallOptions,
     to: AskingOptions,
 ) -> None:

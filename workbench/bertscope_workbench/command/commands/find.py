@@ -11,7 +11,7 @@ Example:
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import bertscope
 from bertscope import Contexts, RelationText, Span, TagCounts
@@ -19,7 +19,7 @@ from bertscope.questions.representations.contexts import document
 from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
@@ -40,50 +40,34 @@ MANY_PLACES, MANY_DRAWN = 100, 1000
 def find(
     *,
     to: ModelOptions,
-    file: Annotated[Path, argument("FILE", 'Texts (.txt), column "text" of a table, or a treebank (.conllu).')],
-    unit: Annotated[
-        list[str] | None,
-        option(
-            "--unit UNIT",
-            "head:4:10, neuron:3:217, code:3:217 (with --codes), or all of a layer or kind: heads, neurons:3.",
-            field="heads activations",
-        ),
-    ] = None,
-    direction: Annotated[
-        list[str] | None,
-        option("--direction L:FILE.npy", "A direction at the state before layer L. Repeatable.", field="directions"),
-    ] = None,
-    probe: Annotated[
-        list[str] | None,
-        option(
-            "--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.", field="directions"
-        ),
-    ] = None,
-    near: Annotated[
-        list[str] | None,
-        option("--nearest L:TEXT", 'States near to that of a word: "4:She sat on the *bank* of the river." Repeatable.'),
-    ] = None,
-    word: Annotated[list[str] | None, option("--word WORD", "Only this word is a place. Repeatable.")] = None,
-    pieces: Annotated[bool, option("--pieces", "Places are pieces of the vocabulary, not words.")] = False,
-    pairs: Annotated[
-        str | None, option("--pairs RELATION", "Heads: weights from a word to what depends on it by RELATION (.conllu).")
-    ] = None,
-    back: Annotated[
-        bool, option("--back", "With --pairs: from the dependent word to the one that it depends on.", needs="pairs")
-    ] = False,
-    pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).", without="relation")] = False,
-    relation: Annotated[bool, option("--relation", "Count relations, of words, partners, and between both, likewise.")] = False,
-    places: Annotated[
-        int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1, max=100)
-    ] = None,
-    sample: Annotated[
-        int | None, option("--sample N", "Words drawn by chance; 100, or 1000 with --pos.", min=1, max=1000)
-    ] = None,
-    seed: Annotated[int, option("--seed", "Draws them.", min=0)] = 0,
+    file: Path = argument("FILE", 'Texts (.txt), column "text" of a table, or a treebank (.conllu).'),
+    unit: list[str] | None = option(
+        "--unit UNIT",
+        "head:4:10, neuron:3:217, code:3:217 (with --codes), or all of a layer or kind: heads, neurons:3.",
+        field="heads activations",
+    ),
+    direction: list[str] | None = option(
+        "--direction L:FILE.npy", "A direction at the state before layer L. Repeatable.", field="directions"
+    ),
+    probe: list[str] | None = option(
+        "--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.", field="directions"
+    ),
+    near: list[str] | None = option(
+        "--nearest L:TEXT", 'States near to that of a word: "4:She sat on the *bank* of the river." Repeatable.'
+    ),
+    word: list[str] | None = option("--word WORD", "Only this word is a place. Repeatable."),
+    pieces: bool = flag("--pieces", "Places are pieces of the vocabulary, not words."),
+    pairs: str | None = option("--pairs RELATION", "Heads: weights from a word to what depends on it by RELATION (.conllu)."),
+    back: bool = flag("--back", "With --pairs: from the dependent word to the one that it depends on.", needs="pairs"),
+    pos: bool = flag("--pos", "Count parts of speech at the best places (.conllu).", without="relation"),
+    relation: bool = flag("--relation", "Count relations, of words, partners, and between both, likewise."),
+    places: int | None = option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1, max=100),
+    sample: int | None = option("--sample N", "Words drawn by chance; 100, or 1000 with --pos.", min=1, max=1000),
+    seed: int = option("--seed", "Draws them.", default=0, min=0),
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    out: OutputOptions = offered("output", output="Write a row for each place: .csv, .tsv, .jsonl, .parquet, .tex."),
     summary: SummaryOptions,
-    resume: Annotated[Path | None, option("--resume FILE", "Go on from a search that was cut short: its .npz.")] = None,
+    resume: Path | None = option("--resume FILE", "Go on from a search that was cut short: its .npz."),
     call: options.LongCallOptions,
 ) -> None:
     tagged = pos or relation

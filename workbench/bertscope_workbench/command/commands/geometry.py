@@ -8,7 +8,7 @@ Examples:
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from rich.console import Console
 from bertscope_workbench.analyses.variances import explainable_variance, variance_document
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -42,23 +42,18 @@ def layers(
     *,
     file: TextFileOptions,
     layer: options.Layers = None,
-    pieces: Annotated[bool, option("--pieces", "A vector for each piece, and not for each word.", without="variance")] = False,
-    special: Annotated[bool, option("--special", "Special tokens have vectors too.", without="variance")] = False,
-    word: Annotated[list[str] | None, option("--word WORD", "Show how alike this word's vectors are. Repeatable.")] = None,
-    frequent: Annotated[
-        int | None, option("--frequent N", "The same of the N most frequent words of the texts.", min=1)
-    ] = None,
-    rank: Annotated[bool, option("--rank", "Also the share of the first direction and the effective rank.")] = False,
-    variance: Annotated[
-        bool,
-        option(
-            "--variance", "Also how well one vector could stand for each word of --word and --frequent.", needs="word frequent"
-        ),
-    ] = False,
-    out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    word_output: Annotated[
-        Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.", needs="word frequent")
-    ] = None,
+    pieces: bool = flag("--pieces", "A vector for each piece, and not for each word.", without="variance"),
+    special: bool = flag("--special", "Special tokens have vectors too.", without="variance"),
+    word: list[str] | None = option("--word WORD", "Show how alike this word's vectors are. Repeatable."),
+    frequent: int | None = option("--frequent N", "The same of the N most frequent words of the texts.", min=1),
+    rank: bool = flag("--rank", "Also the share of the first direction and the effective rank."),
+    variance: bool = flag(
+        "--variance", "Also how well one vector could stand for each word of --word and --frequent.", needs="word frequent"
+    ),
+    out: OutputOptions = offered(output="Write each layer's numbers: .csv, .tsv, .jsonl, .parquet, .tex."),
+    word_output: Path | None = option(
+        "--word-output FILE", "Write a row for each word and layer, likewise.", needs="word frequent"
+    ),
     call: options.CallOptions,
     to: ModelOptions,
 ) -> None:

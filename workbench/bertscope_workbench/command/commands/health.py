@@ -5,8 +5,6 @@ Example:
   bertscope health --wait 120
 """
 
-from typing import Annotated
-
 from bertscope import DeadlineExceeded, Health
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 
@@ -18,8 +16,8 @@ from bertscope_workbench.command.views.output import Failure, UsageError, consol
 
 def health(
     server: ServerOptions,
-    wait: Annotated[float | None, option("--wait SECONDS", "Wait until the server serves.", min=0.001)] = None,
-    service: Annotated[str | None, option("--service NAME", "Ask for one service, bertscope.v1.ClozeService for one.")] = None,
+    wait: float | None = option("--wait SECONDS", "Wait until the server serves.", min=0.001),
+    service: str | None = option("--service NAME", "Ask for one service, bertscope.v1.ClozeService for one."),
     timeout: options.Timeout = DEFAULT_TIMEOUT_SECONDS,
     json: options.Json = False,
 ) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
@@ -35,23 +35,21 @@ app = modes("lens", __doc__, train="train FILE", attribute="attribute A,B TEXT")
 
 Pair = Annotated[str | None, option("--pair TEXT", "A second text, read with it.")]
 Files = Annotated[
-    OutputOptions, Offered("output", *LOOKS, output="Write a row for each number: .csv, .tsv, .jsonl, .parquet, .tex.")
+    OutputOptions, offered("output", *LOOKS, output="Write a row for each number: .csv, .tsv, .jsonl, .parquet, .tex.")
 ]
 
 
 @app.command("read", help=__doc__)
 def read(
     *,
-    text: Annotated[str, argument("TEXT", 'The text, with "[MASK]" unless --all-pieces is set.')],
+    text: str = argument("TEXT", 'The text, with "[MASK]" unless --all-pieces is set.'),
     pair: Pair = None,
     layer: options.StateLayers = None,
-    top_k: Annotated[int | None, option("--top-k, -k", "How many predictions at each layer; 5 unless set.", min=1)] = None,
-    candidates: Annotated[
-        str | None, option("--candidates, --answers A,B", "Words to follow through the layers, with commas between.")
-    ] = None,
-    all_pieces: Annotated[bool, option("--all-pieces", "Read every piece, not only masks.")] = False,
+    top_k: int | None = option("--top-k, -k", "How many predictions at each layer; 5 unless set.", min=1),
+    candidates: str | None = option("--candidates, --answers A,B", "Words to follow through the layers, with commas between."),
+    all_pieces: bool = flag("--all-pieces", "Read every piece, not only masks."),
     normalisation: Normalisation = None,
-    lens: Annotated[Path | None, option("--lens FILE", "Read through the tuned lens that `lens train --keep` wrote.")] = None,
+    lens: Path | None = option("--lens FILE", "Read through the tuned lens that `lens train --keep` wrote."),
     out: Files,
     call: options.CallOptions,
     to: ModelOptions,
@@ -83,11 +81,11 @@ def read(
 @app.command("attribute")
 def attribute(
     *,
-    answers: Annotated[str, argument("A,B", "Two answers.")],
-    text: Annotated[str, argument("TEXT", 'The text, with "[MASK]".')],
+    answers: str = argument("A,B", "Two answers."),
+    text: str = argument("TEXT", 'The text, with "[MASK]".'),
     pair: Pair = None,
-    mask: Annotated[int | None, option("--mask", "Which mask, from 0, if there are several.", min=0)] = None,
-    ablate: Annotated[bool, option("--ablate", "Also zero each head, and see how the difference falls.")] = False,
+    mask: int | None = option("--mask", "Which mask, from 0, if there are several.", min=0),
+    ablate: bool = flag("--ablate", "Also zero each head, and see how the difference falls."),
     out: Files,
     call: options.CallOptions,
     to: ModelOptions,

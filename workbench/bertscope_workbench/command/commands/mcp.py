@@ -9,9 +9,8 @@ import os
 import signal
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
 
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.output import Failure, UsageError, print_failure
 
@@ -24,34 +23,28 @@ TOKEN_VARIABLE = "BERTSCOPE_MCP_TOKEN"
 def mcp(
     *,
     server: ServerOptions,
-    tools: Annotated[
-        str,
-        option(
-            "--tools usual|read|all|NAME,...",
-            "The tools that agents see: a dozen, and a search for the rest; all that only read; all; or names (sweep_*).",
-        ),
-    ] = "usual",
-    budget: Annotated[
-        int, option("--budget CHARACTERS", "The longest answer; the rest goes to a file.", min=1000)
-    ] = DEFAULT_BUDGET,
-    results: Annotated[
-        Path | None, option("--results DIR", "Folder for full results; else a temporary one, removed at the end.")
-    ] = None,
-    http: Annotated[bool, option("--http", "Serve HTTP instead of standard input and output.")] = False,
-    host: Annotated[
-        str, option("--host", "HTTP: the address to listen on; others than this machine's need a token.")
-    ] = LOOPBACK[0],
-    port: Annotated[int, option("--port", "HTTP: the port; 0 is any free one.", min=0, max=65535)] = DEFAULT_PORT,
-    caller_token_file: Annotated[
-        Path | None, option("--caller-token-file FILE", f"HTTP: the token that callers must send; else ${TOKEN_VARIABLE}.")
-    ] = None,
-    host_name: Annotated[
-        list[str] | None, option("--host-name NAME", "HTTP: a name that callers use for this machine.")
-    ] = None,
-    http_certificate: Annotated[
-        Path | None, option("--http-certificate FILE", "HTTP: encrypt, with this certificate.", needs="http_key")
-    ] = None,
-    http_key: Annotated[Path | None, option("--http-key FILE", "HTTP: its private key.", needs="http_certificate")] = None,
+    tools: str = option(
+        "--tools usual|read|all|NAME,...",
+        "The tools that agents see: a dozen, and a search for the rest; all that only read; all; or names (sweep_*).",
+        default="usual",
+    ),
+    budget: int = option(
+        "--budget CHARACTERS", "The longest answer; the rest goes to a file.", default=DEFAULT_BUDGET, min=1000
+    ),
+    results: Path | None = option("--results DIR", "Folder for full results; else a temporary one, removed at the end."),
+    http: bool = flag("--http", "Serve HTTP instead of standard input and output."),
+    host: str = option(
+        "--host", "HTTP: the address to listen on; others than this machine's need a token.", default=LOOPBACK[0]
+    ),
+    port: int = option("--port", "HTTP: the port; 0 is any free one.", default=DEFAULT_PORT, min=0, max=65535),
+    caller_token_file: Path | None = option(
+        "--caller-token-file FILE", f"HTTP: the token that callers must send; else ${TOKEN_VARIABLE}."
+    ),
+    host_name: list[str] | None = option("--host-name NAME", "HTTP: a name that callers use for this machine."),
+    http_certificate: Path | None = option(
+        "--http-certificate FILE", "HTTP: encrypt, with this certificate.", needs="http_key"
+    ),
+    http_key: Path | None = option("--http-key FILE", "HTTP: its private key.", needs="http_certificate"),
 ) -> None:
     from bertscope_workbench.agents.contract import chosen  # the whole contract takes time to import
 

@@ -1,7 +1,7 @@
 """List, show, load and unload the models of a server."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 from bertscope import Precision
@@ -9,7 +9,7 @@ from bertscope.values.documents import document_of
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import Commands
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.models import model_table, print_models
@@ -25,7 +25,7 @@ def models(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offered("timeout", "json")]) -> None:
+def list_models(server: ServerOptions, call: options.CallOptions = offered("timeout", "json")) -> None:
     """List the loaded models, the default model first."""
     with server.connect(call.timeout) as client:
         found = client.list_models()
@@ -36,8 +36,8 @@ def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offe
 def show(
     *,
     server: ServerOptions,
-    model: Annotated[str | None, argument("[MODEL]", "The model; the default model unless given.")] = None,
-    call: Annotated[options.CallOptions, Offered("timeout", "json")],
+    model: str | None = argument("[MODEL]", "The model; the default model unless given.", default=None),
+    call: options.CallOptions = offered("timeout", "json"),
 ) -> None:
     """Show all that is known of one model, its labels and pruned heads among it."""
     with server.connect(call.timeout) as client:
@@ -49,18 +49,16 @@ def show(
 def load(
     *,
     server: ServerOptions,
-    source: Annotated[str, argument("SOURCE", "A hub id, or a folder or .onnx file on the server.")],
-    name: Annotated[str | None, option("--name", "The id that the model gets; the last part of SOURCE unless set.")] = None,
-    device: Annotated[str | None, option("--device", '"auto", "cpu", "cuda:N" or "mps".')] = None,
-    precision: Annotated[Precision | None, option("--precision", "The number format to compute in.")] = None,
-    revision: Annotated[str | None, option("--revision", "Branch, tag or commit of a hub id.")] = None,
-    runtime: Annotated[
-        Literal["auto", "torch", "onnx"] | None, option("--runtime", "The library that runs it; auto chooses by a measurement.")
-    ] = None,
-    replace: Annotated[
-        bool, option("--replace", "Put it in the place of a model of that name, which answers until then.")
-    ] = False,
-    call: Annotated[options.LongCallOptions, Offered("timeout", "json", timeout="How long the load may take.")],
+    source: str = argument("SOURCE", "A hub id, or a folder or .onnx file on the server."),
+    name: str | None = option("--name", "The id that the model gets; the last part of SOURCE unless set."),
+    device: str | None = option("--device", '"auto", "cpu", "cuda:N" or "mps".'),
+    precision: Precision | None = option("--precision", "The number format to compute in."),
+    revision: str | None = option("--revision", "Branch, tag or commit of a hub id."),
+    runtime: Literal["auto", "torch", "onnx"] | None = option(
+        "--runtime", "The library that runs it; auto chooses by a measurement."
+    ),
+    replace: bool = flag("--replace", "Put it in the place of a model of that name, which answers until then."),
+    call: options.LongCallOptions = offered("timeout", "json", timeout="How long the load may take."),
 ) -> None:
     """Load a model, and wait until it is ready."""
     with server.connect(call.timeout) as client, loading() as show:
@@ -82,8 +80,8 @@ def load(
 def unload(
     *,
     server: ServerOptions,
-    model: Annotated[str, argument("MODEL", "The model to unload.")],
-    call: Annotated[options.CallOptions, Offered("timeout", "json")],
+    model: str = argument("MODEL", "The model to unload."),
+    call: options.CallOptions = offered("timeout", "json"),
 ) -> None:
     """Unload a model; what already runs on it finishes."""
     with server.connect(call.timeout) as client:

@@ -9,8 +9,6 @@ Example:
   bertscope predict "A plane is taking off." --pair "An air plane is taking off." --model sts
 """
 
-from typing import Annotated
-
 from bertscope import PredictedValue
 from rich.console import Console
 from rich.text import Text
@@ -27,9 +25,9 @@ from bertscope_workbench.command.views.result_tables import result_table
 def predict(
     *,
     given: PairArguments,
-    query: Annotated[
-        str | None, option("--query TEXT", "Read each TEXT as a candidate for this query, and rank them.", without="pair rows")
-    ] = None,
+    query: str | None = option(
+        "--query TEXT", "Read each TEXT as a candidate for this query, and rank them.", without="pair rows"
+    ),
     file: ItemFileOptions,
     call: CallOptions,
     to: AskingOptions,

@@ -9,7 +9,6 @@ Example:
 """
 
 from pathlib import Path
-from typing import Annotated
 
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.papers import PaperOptions
@@ -21,7 +20,7 @@ def primer(
     *,
     server: ServerOptions,
     papers: PaperOptions,
-    claims: Annotated[list[Path] | None, option("--claims FILE.toml", "Ask claims of yours instead. Repeatable.")] = None,
+    claims: list[Path] | None = option("--claims FILE.toml", "Ask claims of yours instead. Repeatable."),
 ) -> None:
     """Asks the claims, prints the table, and writes page and files."""
     papers.run(server, "primer", lambda only: read_claims(claims or (), only), "The Primer, executed")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from bertscope import Client, InvalidArgument, KeptProbe, LayerMix, ProbeResult, RegressionResult
 from bertscope.values.documents import fields_of
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
@@ -57,35 +57,28 @@ app = modes("probe", __doc__)
 class ProbeOptions:
     """The words to probe, and the probes."""
 
-    file: Annotated[Path, argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")]
-    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None
-    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None
-    label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth", "index", "arc"],
-        option("--label", "The column to predict; the head's place; the depth; the word's number; or arc, deprel of a pair."),
-    ] = "upos"
-    values: Annotated[
-        bool,
-        option(
-            "--values",
-            'Predict numbers by least squares: labels such as depth and index, or "value" of .jsonl.',
-            without="mix",
-        ),
-    ] = False
+    file: Path = argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")
+    dev: Path | None = option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")
+    test: Path | None = option("--test FILE", "Sentences that scores are of; those of --dev unless set.")
+    label: Literal["upos", "xpos", "deprel", "head", "depth", "index", "arc"] = option(
+        "--label",
+        "The column to predict; the head's place; the depth; the word's number; or arc, deprel of a pair.",
+        default="upos",
+    )
+    values: bool = flag(
+        "--values", 'Predict numbers by least squares: labels such as depth and index, or "value" of .jsonl.', without="mix"
+    )
     layer: options.StateLayers = None
     pooling: options.WordPooling = "mean"
-    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None
-    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None
-    ending: Annotated[
-        Literal["dev", "minimum"],
-        option("--ending", "End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
-    ] = "dev"
-    hidden_units: Annotated[int, option("--hidden-units N", "Units of a hidden layer; 0 for linear probes.", min=0)] = 0
-    mix: Annotated[bool, option("--mix", "Also train probes on weighted means of layers, to see which layers they take.")] = (
-        False
+    l2: float | None = option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")
+    epochs: int | None = option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)
+    ending: Literal["dev", "minimum"] = option(
+        "--ending", "End by the dev loss, or at the minimum of the training loss, as scikit-learn does.", default="dev"
     )
-    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1
-    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0
+    hidden_units: int = option("--hidden-units N", "Units of a hidden layer; 0 for linear probes.", default=0, min=0)
+    mix: bool = flag("--mix", "Also train probes on weighted means of layers, to see which layers they take.")
+    seeds: int = option("--seeds", "Probes of each layer that differ in their seed.", default=1, min=1)
+    seed: int = option("--seed", "The first seed.", default=0, min=0)
     limit: options.LimitOfEach = None
 
     def parts(self) -> list[Any]:
@@ -116,8 +109,8 @@ class ProbeOptions:
 def layers(
     *,
     asked: ProbeOptions,
-    keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
-    out: Annotated[OutputOptions, Offered("output", *LOOKS, output=ROWS)],
+    keep: Path | None = option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz."),
+    out: OutputOptions = offered("output", *LOOKS, output=ROWS),
     call: options.LongCallOptions,
     to: ModelOptions,
 ) -> None:
@@ -142,8 +135,8 @@ def models(
     *,
     models: Models,
     asked: ProbeOptions,
-    out: Annotated[OutputOptions, Offered("output", output=ROWS)],
-    call: Annotated[options.LongCallOptions, Offered("truncate", "timeout", "json")],
+    out: OutputOptions = offered("output", output=ROWS),
+    call: options.LongCallOptions = offered("truncate", "timeout", "json"),
     to: ModelOptions,
 ) -> None:
     """Train probes on the layers of several models, in one table.

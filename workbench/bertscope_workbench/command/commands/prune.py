@@ -12,7 +12,7 @@ from bertscope.values.documents import document_of
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.ranking import RankingOptions
@@ -26,13 +26,13 @@ app = modes("prune", __doc__, heads="heads L:H,H", least="least SHARE --texts FI
 
 Name = Annotated[str, option("--name NEW", "The id that the new model gets.")]
 Folder = Annotated[str | None, option("--folder DIR", "Where the server saves it, too.")]
-CallOptions = Annotated[options.LongCallOptions, Offered("model", "timeout", "json")]
+CallOptions = Annotated[options.LongCallOptions, offered("model", "timeout", "json")]
 
 
 @app.command("heads", help=__doc__)
 def heads(
     *,
-    heads: Annotated[list[str], argument("L[:H,H]...", "Heads to remove: 3:1,4, or all of 5.")],
+    heads: list[str] = argument("L[:H,H]...", "Heads to remove: 3:1,4, or all of 5."),
     name: Name,
     folder: Folder = None,
     call: CallOptions,
@@ -46,7 +46,7 @@ def heads(
 @app.command("least")
 def least(
     *,
-    share: Annotated[float, argument("SHARE", "The share of the heads to remove.", min=0, max=1)],
+    share: float = argument("SHARE", "The share of the heads to remove.", min=0, max=1),
     objective: ObjectiveOptions,
     way: RankingOptions,
     name: Name,

@@ -8,7 +8,7 @@ Example:
 """
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import HeadRanking, SweepTable
 from bertscope.values.documents import fields_of
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
@@ -40,12 +40,11 @@ def rank(
     objective: ObjectiveOptions,
     base: InterventionOptions,
     way: RankingOptions,
-    scope: Annotated[
-        Literal["heads", "layers"] | None,
-        option("--scope", "With --ablation: what is ranked; heads unless set.", needs="ablation"),
-    ] = None,
-    out: Annotated[OutputOptions, Offered(*LOOKS)],
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    scope: Literal["heads", "layers"] | None = option(
+        "--scope", "With --ablation: what is ranked; heads unless set.", needs="ablation"
+    ),
+    out: OutputOptions = offered(*LOOKS),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     with objective.lines_named(), server.connect(call.timeout) as client:
         ranking = way.rank(client, objective, scope or "heads", model=call.model, timeout=call.timeout, **base.arguments())

@@ -21,7 +21,7 @@ from rich.console import Console
 from bertscope_workbench.analyses.trees import TreeScores, score_trees
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.control import Control, untrained_copy
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, side_by_side
@@ -46,16 +46,15 @@ class LinkOptions:
     """The links to score, and how."""
 
     file: File
-    propbank: Annotated[bool, option("--propbank", "The file has PropBank's roles: score those.")] = False
+    propbank: bool = flag("--propbank", "The file has PropBank's roles: score those.")
     only: Only = None
-    no_subtypes: Annotated[bool, option("--no-subtypes", "Take nsubj:pass for nsubj.")] = False
-    no_intervals: Annotated[bool, option("--no-intervals", "Fewer bytes, and no intervals.")] = False
-    direction: Annotated[
-        Literal["forward", "backward"] | None,
-        option("--direction", "From a word to what depends on it, or back; the better one unless set."),
-    ] = None
+    no_subtypes: bool = flag("--no-subtypes", "Take nsubj:pass for nsubj.")
+    no_intervals: bool = flag("--no-intervals", "Fewer bytes, and no intervals.")
+    direction: Literal["forward", "backward"] | None = option(
+        "--direction", "From a word to what depends on it, or back; the better one unless set."
+    )
     limit: Limit = None
-    top: Annotated[int, option("--top N", "Relations to show, those with most pairs.", min=1)] = 30
+    top: int = option("--top N", "Relations to show, those with most pairs.", default=30, min=1)
 
     def source(self, path: Path, limit: int | None = None) -> Source[RelationText]:
         """Returns the texts with linked words of a file."""
@@ -66,13 +65,13 @@ class LinkOptions:
 def heads(
     *,
     asked: LinkOptions,
-    select: Annotated[
-        Path | None, option("--select FILE", "Choose heads on this file's texts; on every second text of FILE unless set.")
-    ] = None,
+    select: Path | None = option(
+        "--select FILE", "Choose heads on this file's texts; on every second text of FILE unless set."
+    ),
     control: Control = None,
-    out: Annotated[PrintedOutputOptions, Offered(output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    out: PrintedOutputOptions = offered(output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     summary: SummaryOptions,
-    call: Annotated[options.CallOptions, Offered("model", "timeout")],
+    call: options.CallOptions = offered("model", "timeout"),
     to: ModelOptions,
 ) -> None:
     source = asked.source(asked.file, asked.limit)
@@ -120,9 +119,9 @@ def models(
     *,
     asked: LinkOptions,
     models: Models,
-    out: Annotated[PrintedOutputOptions, Offered("output", "json")],
+    out: PrintedOutputOptions = offered("output", "json"),
     summary: SummaryOptions,
-    call: Annotated[options.CallOptions, Offered("timeout")],
+    call: options.CallOptions = offered("timeout"),
     to: ModelOptions,
 ) -> None:
     """Score relations by several models, of any shapes, each on the texts that it reads, and show their best heads.
@@ -168,8 +167,8 @@ def features(
     file: File,
     only: Only = None,
     limit: Limit = None,
-    out: Annotated[PrintedOutputOptions, Offered(output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    call: Annotated[options.CallOptions, Offered("model", "timeout")],
+    out: PrintedOutputOptions = offered(output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex."),
+    call: options.CallOptions = offered("model", "timeout"),
     to: ModelOptions,
 ) -> None:
     """Show which heads attend most to words with a feature: nouns, subjects.
@@ -189,12 +188,10 @@ def features(
 def trees(
     *,
     file: File,
-    by_head: Annotated[bool, option("--by-head", "A tree for each head; takes longer.")] = False,
+    by_head: bool = flag("--by-head", "A tree for each head; takes longer."),
     limit: Limit = None,
-    out: Annotated[PrintedOutputOptions, Offered(output="Write every tree's scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    call: Annotated[
-        options.LongCallOptions, Offered("model", "timeout", timeout="How long the whole may take; no limit unless set.")
-    ],
+    out: PrintedOutputOptions = offered(output="Write every tree's scores: .csv, .tsv, .jsonl, .parquet, .tex."),
+    call: options.LongCallOptions = offered("model", "timeout", timeout="How long the whole may take; no limit unless set."),
     to: ModelOptions,
 ) -> None:
     """Count how many words depend on the same words in a map's maximum spanning tree, beside trees that branch to one side.

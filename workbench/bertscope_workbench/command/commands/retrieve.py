@@ -8,13 +8,13 @@ Example:
 """
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 from rich.console import Console
 
 from bertscope_workbench.analyses.retrieval import RetrievedSentences, retrieval_document, retrieve_sentences
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
@@ -29,11 +29,11 @@ def retrieve(
     server: ServerOptions,
     file: TranslationOptions,
     layer: options.Layers = None,
-    pooling: Annotated[
-        Literal["mean", "first"], option("--pooling", "A sentence's vector: the mean of its pieces, or [CLS].")
-    ] = "mean",
-    uncentred: Annotated[bool, option("--uncentred", "Do not subtract each language's mean.")] = False,
-    out: Annotated[OutputOptions, Offered(output="Write a row for each layer and direction: .csv, .jsonl, ...")],
+    pooling: Literal["mean", "first"] = option(
+        "--pooling", "A sentence's vector: the mean of its pieces, or [CLS].", default="mean"
+    ),
+    uncentred: bool = flag("--uncentred", "Do not subtract each language's mean."),
+    out: OutputOptions = offered(output="Write a row for each layer and direction: .csv, .jsonl, ..."),
     call: options.LongCallOptions,
 ) -> None:
     source = file.source()

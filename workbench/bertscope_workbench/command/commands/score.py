@@ -13,7 +13,7 @@ Examples:
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import InvalidArgument, ScoredInput, ScoredText, ScoredTexts, TextsProgress
 from bertscope.questions.scores.inputs import ToScore
@@ -23,7 +23,7 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.answering import ItemFileOptions, TextArguments
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -49,11 +49,9 @@ app = modes("score", __doc__, pairs="pairs FILE", substitutions="substitutions S
 class TextOptions(ItemFileOptions, TextArguments):
     """The texts to score, and how."""
 
-    conditional: Annotated[
-        bool, option("--conditional", 'Score what is after a bar, given the rest: "The keys | are | old."')
-    ] = False
-    words: Annotated[bool, option("--words", "Show, or write, the surprisal of each word.", without="pieces")] = False
-    pieces: Annotated[bool, option("--pieces", "Show, or write, the score of each piece.")] = False
+    conditional: bool = flag("--conditional", 'Score what is after a bar, given the rest: "The keys | are | old."')
+    words: bool = flag("--words", "Show, or write, the surprisal of each word.", without="pieces")
+    pieces: bool = flag("--pieces", "Show, or write, the score of each piece.")
 
     @property
     def level(self) -> Level:
@@ -81,7 +79,7 @@ def texts(
     scoring: ScoringOption = "within_word",
     out: PrintedOutputOptions,
     rows: ScoredRowOptions,
-    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
+    call: options.CallOptions = offered("truncate", "model", "timeout"),
     to: ModelOptions,
 ) -> None:
     arguments = {"scoring": scoring, **to.arguments(), "truncate": call.truncate}

@@ -11,13 +11,13 @@ Examples:
 import json as json_format
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import Client, DataType, StatePooling, StateQuantity, StatesInput, StateUnit, TextsProgress
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.answering import ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.describing import TREEBANK
@@ -58,37 +58,26 @@ MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
 def states(
     *,
     to: ModelOptions,
-    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.", without="file")] = None,
-    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with the one TEXT.", without="file")] = None,
-    file: Annotated[
-        ItemFileOptions,
-        Offered(
-            file='.txt, .conllu, or columns "text", maybe "text_pair", of a table.', limit="Take the file's first N texts."
-        ),
-    ],
-    layer: Annotated[
-        list[str] | None, option("--layer, --layers L[,L]", "Layers, from 0, the embeddings; all unless set.")
-    ] = None,
-    unit: Annotated[
-        StateUnit, option("--unit", 'What has a state; a span is a part that the file marks in its column "spans".')
-    ] = "piece",
-    pooling: Annotated[
-        StatePooling | None,
-        option(
-            "--pooling",
-            "How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
-        ),
-    ] = None,
-    quantity: Annotated[
-        StateQuantity, option("--quantity", "What is read of each token; with --output, hidden alone.")
-    ] = "hidden",
-    dtype: Annotated[
-        DataType, option("--dtype", "Numbers as they are sent; bfloat16 is written as float32, which has its values.")
-    ] = "float32",
-    output: Annotated[
-        Path | None, option("--output FILE", "Write the states: .parquet, .npy or .safetensors.", without="json quantity")
-    ] = None,
-    replace: Annotated[bool, option("--replace", "Put the file in the place of one that exists.", needs="output")] = False,
+    text: list[str] | None = argument("[TEXT]...", "Texts, or lines of stdin.", default=None, without="file"),
+    pair: str | None = option("--pair TEXT", "A second text, read with the one TEXT.", without="file"),
+    file: ItemFileOptions = offered(
+        file='.txt, .conllu, or columns "text", maybe "text_pair", of a table.', limit="Take the file's first N texts."
+    ),
+    layer: list[str] | None = option("--layer, --layers L[,L]", "Layers, from 0, the embeddings; all unless set."),
+    unit: StateUnit = option(
+        "--unit", 'What has a state; a span is a part that the file marks in its column "spans".', default="piece"
+    ),
+    pooling: StatePooling | None = option(
+        "--pooling", "How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says."
+    ),
+    quantity: StateQuantity = option(
+        "--quantity", "What is read of each token; with --output, hidden alone.", default="hidden"
+    ),
+    dtype: DataType = option(
+        "--dtype", "Numbers as they are sent; bfloat16 is written as float32, which has its values.", default="float32"
+    ),
+    output: Path | None = option("--output FILE", "Write the states: .parquet, .npy or .safetensors.", without="json quantity"),
+    replace: bool = flag("--replace", "Put the file in the place of one that exists.", needs="output"),
     skip_broken: SkipBroken = False,
     call: options.LongCallOptions,
 ) -> None:

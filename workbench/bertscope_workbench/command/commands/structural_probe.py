@@ -8,14 +8,14 @@ Example:
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import InvalidArgument, StructuralProbeResult
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
@@ -32,22 +32,20 @@ from bertscope_workbench.readers.treebanks import TreeTexts, read_tree_conllu
 def structural_probe(
     *,
     to: ModelOptions,
-    file: Annotated[Path, argument("TRAIN", "Sentences to train on: a treebank (.conllu).")],
-    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None,
-    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None,
-    quantity: Annotated[
-        Literal["distance", "depth"], option("--quantity", "Distances between words in the tree, or the depth of words.")
-    ] = "distance",
-    rank: Annotated[int | None, option("--rank", "Dimensions of the map; at most 64 unless set.", min=1)] = None,
+    file: Path = argument("TRAIN", "Sentences to train on: a treebank (.conllu)."),
+    dev: Path | None = option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set."),
+    test: Path | None = option("--test FILE", "Sentences that scores are of; those of --dev unless set."),
+    quantity: Literal["distance", "depth"] = option(
+        "--quantity", "Distances between words in the tree, or the depth of words.", default="distance"
+    ),
+    rank: int | None = option("--rank", "Dimensions of the map; at most 64 unless set.", min=1),
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None,
-    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1,
-    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
+    epochs: int | None = option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1),
+    seeds: int = option("--seeds", "Probes of each layer that differ in their seed.", default=1, min=1),
+    seed: int = option("--seed", "The first seed.", default=0, min=0),
     limit: options.LimitOfEach = None,
-    out: Annotated[
-        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ],
+    out: OutputOptions = offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.LongCallOptions,
 ) -> None:
     parts = [_read(path, limit) for path in (file, dev, test)]

@@ -9,7 +9,6 @@ Example:
 """
 
 from pathlib import Path
-from typing import Annotated
 
 from bertscope_workbench.command.groups import argument
 from bertscope_workbench.command.options.papers import PaperOptions
@@ -23,7 +22,7 @@ def study(
     *,
     server: ServerOptions,
     papers: PaperOptions,
-    name: Annotated[str, argument("NAME", 'A study, the path of a file of yours (.toml), or "list".', field="name")],
+    name: str = argument("NAME", 'A study, the path of a file of yours (.toml), or "list".', field="name"),
 ) -> None:
     """Asks the claims of a paper, prints figures and verdicts, and writes page and files."""
     if name == "list":

@@ -11,12 +11,12 @@ Examples:
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from bertscope import Greedy, Metric, Order, SweepTable
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import InterventionOptions
@@ -37,37 +37,26 @@ def sweep(
     server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
-    mode: Annotated[Literal["zero", "uniform", "mean", "scale"], option("--mode", "What changed heads contribute.")] = "zero",
-    factor: Annotated[float | None, option("--factor F", "With --mode scale: what they count.")] = None,
-    scope: Annotated[Literal["heads", "layers"] | None, option("--scope", "What is changed at once; heads unless set.")] = None,
-    sets: Annotated[
-        list[str] | None,
-        option("--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.", without="scope"),
-    ] = None,
-    greedy: Annotated[
-        Order | None,
-        option("--greedy", "Remove one after another, in this order, and draw the curve.", field="greedy.order"),
-        DASHED,
-    ] = None,
-    step: Annotated[int | None, option("--step", "With --greedy: how many between two points.", min=1, needs="greedy")] = None,
-    max_removed: Annotated[
-        int | None, option("--max-removed", "With --greedy: how many at the end.", min=1, needs="greedy")
-    ] = None,
-    metric: Annotated[
-        Metric | None, option("--metric", "The metric to show, and to remove by; the first one unless set."), DASHED
-    ] = None,
-    resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None,
-    confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None,
-    memory: Annotated[
-        str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes")
-    ] = None,
-    top: Annotated[int, option("--top N", "Rows to show: what helps and what hurts most.", min=0)] = 14,
-    drawn: Annotated[OutputOptions, Offered(*LOOKS)],
-    output: Annotated[
-        Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json.")
-    ] = None,
-    resume: Annotated[Path | None, option("--resume FILE", "Go on from a sweep that was cut short: its .json.")] = None,
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    mode: Literal["zero", "uniform", "mean", "scale"] = option("--mode", "What changed heads contribute.", default="zero"),
+    factor: float | None = option("--factor F", "With --mode scale: what they count."),
+    scope: Literal["heads", "layers"] | None = option("--scope", "What is changed at once; heads unless set."),
+    sets: list[str] | None = option(
+        "--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.", without="scope"
+    ),
+    greedy: Order | None = option(
+        "--greedy", "Remove one after another, in this order, and draw the curve.", dashed=True, field="greedy.order"
+    ),
+    step: int | None = option("--step", "With --greedy: how many between two points.", min=1, needs="greedy"),
+    max_removed: int | None = option("--max-removed", "With --greedy: how many at the end.", min=1, needs="greedy"),
+    metric: Metric | None = option("--metric", "The metric to show, and to remove by; the first one unless set.", dashed=True),
+    resamples: int | None = option("--resamples", "Of the intervals; 1000 unless set.", min=100),
+    confidence: float | None = option("--confidence", "Of the intervals; 0.95 unless set."),
+    memory: str | None = option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes"),
+    top: int = option("--top N", "Rows to show: what helps and what hurts most.", default=14, min=0),
+    drawn: OutputOptions = offered(*LOOKS),
+    output: Path | None = option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json."),
+    resume: Path | None = option("--resume FILE", "Go on from a sweep that was cut short: its .json."),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     curve = None if greedy is None else Greedy(greedy, step=step or 1, max_removed=max_removed, metric=metric)

@@ -10,12 +10,11 @@ Example:
 """
 
 from functools import partial
-from typing import Annotated
 
 from bertscope import TaggedText
 from rich.console import Console
 
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, TextArguments
 from bertscope_workbench.command.views.output import print_cut, table, text_line
@@ -24,9 +23,9 @@ from bertscope_workbench.command.views.output import print_cut, table, text_line
 def tag(
     *,
     given: TextArguments,
-    file: Annotated[ItemFileOptions, Offered(file='Tag the texts of a file: column "text", maybe "text_pair", or .txt.')],
-    words: Annotated[bool, option("--words", "Print each word with its label, also outside mentions.")] = False,
-    top_k: Annotated[int, option("--top-k N", "Labels of each word; more than 1 prints each word.", min=1)] = 1,
+    file: ItemFileOptions = offered(file='Tag the texts of a file: column "text", maybe "text_pair", or .txt.'),
+    words: bool = flag("--words", "Print each word with its label, also outside mentions."),
+    top_k: int = option("--top-k N", "Labels of each word; more than 1 prints each word.", default=1, min=1),
     call: CallOptions,
     to: AskingOptions,
 ) -> None:

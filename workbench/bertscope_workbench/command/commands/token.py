@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, option
@@ -25,13 +25,11 @@ NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
 
 
 def token(
-    name: Annotated[str, argument("NAME", "Who gets it: letters, digits and . _ @ -, at most 64.")],
-    role: Annotated[
-        Literal["read", "admin"], option("--role", "read: all questions; admin: loading, unloading and writing models, too.")
-    ] = "read",
-    tokens_file: Annotated[
-        Path | None, option("--tokens-file FILE", "Add the line to this file, and print nothing but the token.")
-    ] = None,
+    name: str = argument("NAME", "Who gets it: letters, digits and . _ @ -, at most 64."),
+    role: Literal["read", "admin"] = option(
+        "--role", "read: all questions; admin: loading, unloading and writing models, too.", default="read"
+    ),
+    tokens_file: Path | None = option("--tokens-file FILE", "Add the line to this file, and print nothing but the token."),
     json: options.Json = False,
 ) -> None:
     if not NAME.fullmatch(name):

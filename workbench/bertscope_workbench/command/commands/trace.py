@@ -11,12 +11,12 @@ Example:
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import MaskedWords, NoisyWords, PatchDirection, Trace
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import InterventionOptions
@@ -38,65 +38,47 @@ from bertscope_workbench.readers.traced_pairs import TRACED, TracedPair, place_o
 def trace(
     *,
     server: ServerOptions,
-    texts: Annotated[
-        list[str] | None, argument("[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.", without="pairs")
-    ] = None,
-    answers: Annotated[
-        str | None, option("--answers A,B", "The score of A over B at the mask: are,is.", without=" ".join(KINDS))
-    ] = None,
-    target: Annotated[
-        TargetOptions,
-        Offered(
-            "answer", "other", "mask", "label", "top_label", "word_label", "value", "similar_to", "next_sentence", "score_scale"
-        ),
-    ],
-    noise: Annotated[
-        list[str] | None, option("--noise WORDS", "Corrupt by noise on the embeddings of words. Repeatable.", without="pairs")
-    ] = None,
-    seed: Annotated[int, option("--seed N", "Chooses the noise.", min=0)] = 0,
-    masked: Annotated[
-        list[str] | None, option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.", without="pairs")
-    ] = None,
-    pairs: Annotated[
-        Path | None, option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...')
-    ] = None,
-    columns: Annotated[
-        str | None, option("--columns NAME=COLUMN,...", "What the file calls them: clean=sentence1.", needs="pairs")
-    ] = None,
-    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1, needs="pairs")] = None,
-    site: Annotated[
-        list[str] | None,
-        option("--site S[,S]", "state (unless set), heads, attention, neurons, feed-forward: what is changed."),
-    ] = None,
-    layers: Annotated[list[str] | None, option("--layer, --layers L[,L]", "Layers; all unless set.")] = None,
-    units: Annotated[list[str] | None, option("--units N[,N]", "Heads or neurons; all unless set.")] = None,
-    each_unit: Annotated[bool, option("--each-unit", "Change each head or neuron alone.")] = False,
-    words: Annotated[bool, option("--words", "Change all pieces of a word at once.", without="together")] = False,
-    together: Annotated[bool, option("--together", "Change all positions at once.")] = False,
-    direction: Annotated[
-        PatchDirection,
-        option("--direction", "Restore the clean answer in the corrupted run, or break it in the clean one."),
-        DASHED,
-    ] = "restore",
-    paths: Annotated[
-        bool,
-        option(
-            "--paths",
-            "Change paths from heads and feed-forward blocks to all that read them, not sites.",
-            without="site layers units each_unit words together",
-        ),
-    ] = False,
+    texts: list[str] | None = argument(
+        "[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.", default=None, without="pairs"
+    ),
+    answers: str | None = option("--answers A,B", "The score of A over B at the mask: are,is.", without=" ".join(KINDS)),
+    target: TargetOptions = offered(
+        "answer", "other", "mask", "label", "top_label", "word_label", "value", "similar_to", "next_sentence", "score_scale"
+    ),
+    noise: list[str] | None = option(
+        "--noise WORDS", "Corrupt by noise on the embeddings of words. Repeatable.", without="pairs"
+    ),
+    seed: int = option("--seed N", "Chooses the noise.", default=0, min=0),
+    masked: list[str] | None = option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.", without="pairs"),
+    pairs: Path | None = option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...'),
+    columns: str | None = option("--columns NAME=COLUMN,...", "What the file calls them: clean=sentence1.", needs="pairs"),
+    limit: int | None = option("--limit N", "Take the first N of the file.", min=1, needs="pairs"),
+    site: list[str] | None = option(
+        "--site S[,S]", "state (unless set), heads, attention, neurons, feed-forward: what is changed."
+    ),
+    layers: list[str] | None = option("--layer, --layers L[,L]", "Layers; all unless set."),
+    units: list[str] | None = option("--units N[,N]", "Heads or neurons; all unless set."),
+    each_unit: bool = flag("--each-unit", "Change each head or neuron alone."),
+    words: bool = flag("--words", "Change all pieces of a word at once.", without="together"),
+    together: bool = flag("--together", "Change all positions at once."),
+    direction: PatchDirection = option(
+        "--direction",
+        "Restore the clean answer in the corrupted run, or break it in the clean one.",
+        default="restore",
+        dashed=True,
+    ),
+    paths: bool = flag(
+        "--paths",
+        "Change paths from heads and feed-forward blocks to all that read them, not sites.",
+        without="site layers units each_unit words together",
+    ),
     base: InterventionOptions,
-    memory: Annotated[
-        str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes")
-    ] = None,
-    top: Annotated[int, option("--top N", "Places to list, strongest first.", min=0)] = 14,
-    drawn: Annotated[OutputOptions, Offered(*LOOKS)],
-    output: Annotated[
-        Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json.")
-    ] = None,
-    resume: Annotated[Path | None, option("--resume FILE", "Go on from a trace that was cut short: its .json.")] = None,
-    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+    memory: str | None = option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes"),
+    top: int = option("--top N", "Places to list, strongest first.", default=14, min=0),
+    drawn: OutputOptions = offered(*LOOKS),
+    output: Path | None = option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json."),
+    resume: Path | None = option("--resume FILE", "Go on from a trace that was cut short: its .json."),
+    call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     if answers is not None:
         first, *rest = specifications.words("--answers", answers)

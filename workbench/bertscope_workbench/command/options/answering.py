@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bertscope.values.documents import document_of
 from rich.console import Console
@@ -43,9 +43,7 @@ class Arguments(Protocol):
 class TextArguments:
     """Texts of the command line, or of lines of stdin."""
 
-    texts: Annotated[list[str] | None, argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.', without="file")] = (
-        None
-    )
+    texts: list[str] | None = argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.', default=None, without="file")
 
     def items(self) -> Numbered:
         """Yields the texts."""
@@ -56,9 +54,7 @@ class TextArguments:
 class PairArguments(TextArguments):
     """Texts likewise, or one pair."""
 
-    pair: Annotated[
-        str | None, option("--pair, --text-pair TEXT", "A second text, read with the one TEXT.", without="file")
-    ] = None
+    pair: str | None = option("--pair, --text-pair TEXT", "A second text, read with the one TEXT.", without="file")
 
     def __post_init__(self) -> None:
         if self.pair is not None and (len(self.texts or []) != 1 or self.texts == ["-"]):
@@ -73,9 +69,9 @@ class PairArguments(TextArguments):
 class ItemFileOptions:
     """A file of items, by default of texts or pairs."""
 
-    file: Annotated[Path | None, option("--texts FILE", 'Read a file: column "text", maybe "text_pair", or .txt.')] = None
+    file: Path | None = option("--texts FILE", 'Read a file: column "text", maybe "text_pair", or .txt.')
     columns: options.Columns = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1, needs="file")] = None
+    limit: int | None = option("--limit N", "Take the first N of the file.", min=1, needs="file")
 
     def source(self, kind: ItemKind[Any]) -> ItemSource[Any] | None:
         """Returns the items, None without a file."""

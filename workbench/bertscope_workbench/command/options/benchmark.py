@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import InvalidArgument
 
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError
@@ -23,29 +23,21 @@ TEXT = re.compile(r"(?<![\w.])(?:measurement\.)?(agreement_texts|texts)\[(\d+)\]
 class MeasuringOptions:
     """The parameters of speed measurements."""
 
-    length: Annotated[
-        list[int] | None,
-        option("--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1, without="run_texts"),
-    ] = None
-    batch_size: Annotated[
-        list[int] | None, option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
-    ] = None
-    min_runs: Annotated[int | None, option("--min-runs", "Fewest runs of each model and length; 20 unless set.", min=3)] = None
-    min_seconds: Annotated[
-        float | None, option("--min-seconds", "Shortest time of each model and length; 1 unless set.", min=0)
-    ] = None
-    max_seconds: Annotated[
-        float | None,
-        option("--max-seconds", "When measuring ends even so; 600 unless set.", min=0.001),
-    ] = None
-    runtime: Annotated[
-        Literal["torch", "onnx"] | None, option("--runtime", "The library that runs them all; that of the baseline unless set.")
-    ] = None
-    others: Annotated[
-        Literal["wait", "refuse"], option("--others", "What happens to other calls for the device meanwhile.")
-    ] = "wait"
-    resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None
-    confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None
+    length: list[int] | None = option(
+        "--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1, without="run_texts"
+    )
+    batch_size: list[int] | None = option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
+    min_runs: int | None = option("--min-runs", "Fewest runs of each model and length; 20 unless set.", min=3)
+    min_seconds: float | None = option("--min-seconds", "Shortest time of each model and length; 1 unless set.", min=0)
+    max_seconds: float | None = option("--max-seconds", "When measuring ends even so; 600 unless set.", min=0.001)
+    runtime: Literal["torch", "onnx"] | None = option(
+        "--runtime", "The library that runs them all; that of the baseline unless set."
+    )
+    others: Literal["wait", "refuse"] = option(
+        "--others", "What happens to other calls for the device meanwhile.", default="wait"
+    )
+    resamples: int | None = option("--resamples", "Of the intervals; 1000 unless set.", min=100)
+    confidence: float | None = option("--confidence", "Of the intervals; 0.95 unless set.")
 
     def arguments(self) -> dict[str, Any]:
         """Returns all but the runtime as arguments of `Client.benchmark_models` and `benchmark_studies`."""
@@ -65,26 +57,15 @@ class MeasuringOptions:
 class ModelOptions:
     """The loaded models to measure, and texts: those to run, and those on which their predictions are compared."""
 
-    models: Annotated[list[str] | None, option("--model NAME", "A loaded model to measure. Repeatable.", callback=distinct)] = (
-        None
+    models: list[str] | None = option("--model NAME", "A loaded model to measure. Repeatable.", callback=distinct)
+    baseline: str | None = option("--baseline NAME", "The model that the others are compared with; the first unless set.")
+    run_texts: Path | None = option("--texts FILE", 'Run these, not --length: .txt, or column "text" of a table.')
+    agreement: Path | None = option("--agreement FILE", 'Compare predictions on these texts: .txt, or column "text".')
+    embed: bool = flag("--embed", "Time and compare vectors of texts, as without a head; not what heads predict.")
+    top_k: int | None = option("--top-k", "With --agreement: its k; 5 unless set.", min=1, needs="agreement")
+    as_loaded: bool = flag(
+        "--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.", without="runtime"
     )
-    baseline: Annotated[
-        str | None, option("--baseline NAME", "The model that the others are compared with; the first unless set.")
-    ] = None
-    run_texts: Annotated[Path | None, option("--texts FILE", 'Run these, not --length: .txt, or column "text" of a table.')] = (
-        None
-    )
-    agreement: Annotated[
-        Path | None, option("--agreement FILE", 'Compare predictions on these texts: .txt, or column "text".')
-    ] = None
-    embed: Annotated[
-        bool, option("--embed", "Time and compare vectors of texts, as without a head; not what heads predict.")
-    ] = False
-    top_k: Annotated[int | None, option("--top-k", "With --agreement: its k; 5 unless set.", min=1, needs="agreement")] = None
-    as_loaded: Annotated[
-        bool,
-        option("--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.", without="runtime"),
-    ] = False
 
     def names(self) -> list[str]:
         """Returns the models, the baseline among them. Raises UsageError if there is none."""

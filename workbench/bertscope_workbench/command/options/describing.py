@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.sources import Source, source_of
@@ -23,13 +23,10 @@ TREEBANK = ".conllu"
 class TextFileOptions:
     """A file of texts or pairs."""
 
-    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.", without="file")] = None
-    file: Annotated[
-        Path | None,
-        option("--texts FILE", '.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
-    ] = None
+    text: list[str] | None = argument("[TEXT]...", "Texts, or lines of stdin.", default=None, without="file")
+    file: Path | None = option("--texts FILE", '.txt, .conllu, or columns "text", maybe "text_pair" of a table.')
     columns: options.Columns = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N texts of the file.", min=1, needs="file")] = None
+    limit: int | None = option("--limit N", "Take the first N texts of the file.", min=1, needs="file")
 
     pair: ClassVar[str | None] = None
 
@@ -54,12 +51,12 @@ class TextFileOptions:
 class PairFileOptions(TextFileOptions):
     """The same, or one pair."""
 
-    pair: Annotated[  # type: ignore[misc]  # an option here
-        str | None, option("--pair TEXT", "A second text, read with the one TEXT.", without="file")
-    ] = None
+    pair: str | None = option(  # type: ignore[misc]  # an option here
+        "--pair TEXT", "A second text, read with the one TEXT.", without="file"
+    )
 
 
-HeadFiles = Annotated[OutputOptions, Offered(output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")]
+HeadFiles = Annotated[OutputOptions, offered(output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")]
 """The files of a command that says something of each head."""
 
 Punctuation = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from bertscope import BertscopeError, FailedPrecondition, InvalidArgument
 from bertscope.errors import CLIENT_SIDE
 
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
@@ -38,24 +38,17 @@ SkipBroken = Annotated[
 class RowOptions:
     """The file with a row for each item, and how to deal with what is in its way."""
 
-    flag: ClassVar[str] = "--rows"
+    named: ClassVar[str] = "--rows"
 
-    rows: Annotated[
-        Path | None, option("--rows FILE", "Write a row for each as it comes: .csv, .jsonl or .parquet.", field="output")
-    ] = None
-    resume: Annotated[bool, option("--resume", "Go on where the file of rows ends; begin if there is none.", needs="rows")] = (
-        False
-    )
+    rows: Path | None = option("--rows FILE", "Write a row for each as it comes: .csv, .jsonl or .parquet.", field="output")
+    resume: bool = flag("--resume", "Go on where the file of rows ends; begin if there is none.", needs="rows")
     skip_broken: SkipBroken = False
-    patience: Annotated[
-        float | None,
-        option(
-            "--patience SECONDS",
-            f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
-            min=0,
-            needs="rows",
-        ),
-    ] = None
+    patience: float | None = option(
+        "--patience SECONDS",
+        f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
+        min=0,
+        needs="rows",
+    )
 
     def __post_init__(self) -> None:
         """Rejects, before any call, files that could not be written after it."""
@@ -64,22 +57,19 @@ class RowOptions:
         ):  # Rows come one by one, and decimals and the width need all of them.
             others = f"write {', '.join(ROW_FORMATS[:-1])} or {ROW_FORMATS[-1]}"
             why = "rows are written as they come, which a table of LaTeX can't be"
-            raise UsageError(f"{self.flag} {self.rows}: {why}; {others}")
-        require_output(self.rows, ROW_FORMATS, self.flag)
+            raise UsageError(f"{self.named} {self.rows}: {why}; {others}")
+        require_output(self.rows, ROW_FORMATS, self.named)
 
 
 @dataclass(frozen=True)
 class ItemOptions(RowOptions):
     """The same of commands that write nothing else."""
 
-    flag: ClassVar[str] = "--output"
+    named: ClassVar[str] = "--output"
 
-    rows: Annotated[
-        Path | None,
-        option(
-            "--output FILE", "Write a row for each: .csv, .jsonl or .parquet.", needs="file", without="json", field="output"
-        ),
-    ] = None
+    rows: Path | None = option(
+        "--output FILE", "Write a row for each: .csv, .jsonl or .parquet.", needs="file", without="json", field="output"
+    )
 
 
 class LeftOut:

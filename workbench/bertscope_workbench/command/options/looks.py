@@ -1,7 +1,7 @@
 """Options of how figures look: the page, the width and the letters that a paper asks for."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views.output import UsageError
@@ -28,16 +28,12 @@ def _option(written: str, text: str, **more: Any) -> Any:
 class LookOptions:
     """How a figure looks."""
 
-    dark: Annotated[bool, _option("--dark", "Draw on a dark page.")] = False
-    width: Annotated[
-        str | None,
-        _option("--width WIDTH", "column or page, of a paper in two columns, or a number of LaTeX's points."),
-    ] = None
-    font_size: Annotated[
-        float | None,
-        _option("--font-size POINTS", "The size of letters; 8 with --width, else 10.", min=LEAST_FONT, max=MOST_FONT),
-    ] = None
-    no_title: Annotated[bool, _option("--no-title", "Leave out the title, for there is a caption.")] = False
+    dark: bool = _option("--dark", "Draw on a dark page.", default=False)
+    width: str | None = _option("--width WIDTH", "column or page, of a paper in two columns, or a number of LaTeX's points.")
+    font_size: float | None = _option(
+        "--font-size POINTS", "The size of letters; 8 with --width, else 10.", min=LEAST_FONT, max=MOST_FONT
+    )
+    no_title: bool = _option("--no-title", "Leave out the title, for there is a caption.", default=False)
 
     def __post_init__(self) -> None:
         """Rejects a width that is none."""

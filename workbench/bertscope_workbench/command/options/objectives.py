@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from bertscope import (
     ClozePrompts,
@@ -25,7 +25,7 @@ from bertscope import (
 from bertscope.questions.ablation.objectives import Objective
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError
@@ -65,57 +65,34 @@ class ObjectiveOptions:
     flags: ClassVar[Mapping[str, str]] = {source: f"--{source.replace('_', '-')}" for source in READERS}
     """The option that names a file, for each kind of items."""
 
-    prompts: Annotated[
-        Path | None, option("--prompts FILE", 'Measure filled prompts: columns "text" with [MASK], "answer" (a|b).')
-    ] = None
-    texts: Annotated[Path | None, option("--texts FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')] = None
-    pairs: Annotated[Path | None, option("--pairs FILE", 'Measure minimal pairs: columns "good" and "bad".')] = None
-    labelled: Annotated[
-        Path | None, option("--labelled FILE", 'Measure labels: columns "text", "label" and maybe "text_pair".')
-    ] = None
-    words: Annotated[
-        Path | None,
-        option("--words FILE", "Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans."),
-    ] = None
-    label_sets: Annotated[
-        Path | None, option("--label-sets FILE", 'Measure sets of labels: columns "text", "labels" (a|b, | is none).')
-    ] = None
-    rated: Annotated[
-        Path | None,
-        option("--rated FILE", 'Measure values: columns "text", "value" and maybe "text_pair".'),
-    ] = None
-    similar: Annotated[
-        Path | None,
-        option("--similar FILE", 'Measure how alike vectors of texts are (STS): columns "text", "text_pair", "value".'),
-    ] = None
-    answered: Annotated[
-        Path | None, option("--answered FILE", 'Measure answers: columns "question", "passage", "answer" (a|b).')
-    ] = None
-    divergence: Annotated[
-        Path | None, option("--divergence FILE", 'Measure how far predictions move: column "text", no answers needed.')
-    ] = None
-    columns: Annotated[
-        str | None,
-        option(
-            "--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs=" ".join(READERS), without="words"
-        ),
-    ] = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N items of the file.", min=1, needs=" ".join(READERS))] = (
-        None
+    prompts: Path | None = option("--prompts FILE", 'Measure filled prompts: columns "text" with [MASK], "answer" (a|b).')
+    texts: Path | None = option("--texts FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')
+    pairs: Path | None = option("--pairs FILE", 'Measure minimal pairs: columns "good" and "bad".')
+    labelled: Path | None = option("--labelled FILE", 'Measure labels: columns "text", "label" and maybe "text_pair".')
+    words: Path | None = option(
+        "--words FILE", "Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans."
     )
-    seed: Annotated[int, option("--seed", "Of what is random: masked words, intervals.", min=0)] = 0
-    mask_share: Annotated[
-        float | None, option("--mask-share SHARE", "With --texts: share of words to mask; 0.15 unless set.", needs="texts")
-    ] = None
-    skip_multi_piece: Annotated[
-        bool,
-        option("--skip-multi-piece", "With --prompts: leave out those without an answer of a single piece.", needs="prompts"),
-    ] = False
-    scoring: Annotated[
-        Scoring | None,
-        option("--scoring", "With --pairs: what is masked with each piece; within-word unless set.", needs="pairs"),
-        DASHED,
-    ] = None
+    label_sets: Path | None = option("--label-sets FILE", 'Measure sets of labels: columns "text", "labels" (a|b, | is none).')
+    rated: Path | None = option("--rated FILE", 'Measure values: columns "text", "value" and maybe "text_pair".')
+    similar: Path | None = option(
+        "--similar FILE", 'Measure how alike vectors of texts are (STS): columns "text", "text_pair", "value".'
+    )
+    answered: Path | None = option("--answered FILE", 'Measure answers: columns "question", "passage", "answer" (a|b).')
+    divergence: Path | None = option("--divergence FILE", 'Measure how far predictions move: column "text", no answers needed.')
+    columns: str | None = option(
+        "--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs=" ".join(READERS), without="words"
+    )
+    limit: int | None = option("--limit N", "Take the first N items of the file.", min=1, needs=" ".join(READERS))
+    seed: int = option("--seed", "Of what is random: masked words, intervals.", default=0, min=0)
+    mask_share: float | None = option(
+        "--mask-share SHARE", "With --texts: share of words to mask; 0.15 unless set.", needs="texts"
+    )
+    skip_multi_piece: bool = flag(
+        "--skip-multi-piece", "With --prompts: leave out those without an answer of a single piece.", needs="prompts"
+    )
+    scoring: Scoring | None = option(
+        "--scoring", "With --pairs: what is masked with each piece; within-word unless set.", dashed=True, needs="pairs"
+    )
     truncate: options.Truncate = False
 
     @property
@@ -194,8 +171,8 @@ class ScoreOptions(ObjectiveOptions):
         if source != "divergence"
     }
 
-    texts: Annotated[Path | None, option("--loss FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')] = None
+    texts: Path | None = option("--loss FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')
     divergence: ClassVar[None] = None  # type: ignore[misc]  # not an option here
-    mask_share: Annotated[
-        float | None, option("--mask-share SHARE", "With --loss: share of words to mask; 0.15 unless set.", needs="texts")
-    ] = None
+    mask_share: float | None = option(
+        "--mask-share SHARE", "With --loss: share of words to mask; 0.15 unless set.", needs="texts"
+    )

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from bertscope import Client, InvalidArgument
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_line
 from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.options.server import ServerOptions
@@ -33,35 +33,27 @@ T = TypeVar("T")
 class PaperOptions:
     """Options of the models, the data, and the files that are written."""
 
-    list_claims: Annotated[bool, option("--list", "Name the claims, and ask nothing.")] = False
-    only: Annotated[list[str] | None, option("--only CLAIM", "Ask this claim or section alone. Repeatable.")] = None
-    data: Annotated[Path | None, option("--data DIR", "Public data, as published: treebanks, BLiMP, facts and so on.")] = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N items of each file.", min=1)] = None
-    vocabulary: Annotated[
-        Path | None, option("--vocabulary FILE", "Rank blanks and facts among these words: one a line, as LAMA's.")
-    ] = None
-    language: Annotated[list[str] | None, option("--language CODE", "The language to ask in: en, ko. Repeatable.")] = None
-    against: Annotated[str | None, option("--against MODEL", "A larger model, for claims about size.")] = None
-    baseline: Annotated[
-        str | None, option("--baseline MODEL", "A model to ask, too, and to compare figures with, item by item.")
-    ] = None
-    fine_tuned: Annotated[str | None, option("--fine-tuned MODEL", "The model's fine-tuned copy, for what changes.")] = None
-    revisions: Annotated[
-        list[str] | None,
-        option(
-            "--revision REV",
-            "A checkpoint of the model: a hub revision or a folder on the server. Repeatable, in order.",
-            without="baseline",
-        ),
-    ] = None
-    output: Annotated[Path | None, option("--output PAGE.html", "The page to write; .json and .parquet go beside it.")] = None
-    dark: Annotated[bool, option("--dark", "Make the page dark, whatever its reader's system prefers.")] = False
-    rows: Annotated[Path | None, option("--rows FOLDER", "Keep the answers in this folder, also when all are there.")] = None
-    resume: Annotated[bool, option("--resume", "Go on with a run that was cut short; begin if there is none.")] = False
-    model: Annotated[
-        list[str] | None,
-        option("--model NAME", "A model to ask; the default model unless set. Repeatable.", callback=distinct),
-    ] = None
+    list_claims: bool = flag("--list", "Name the claims, and ask nothing.")
+    only: list[str] | None = option("--only CLAIM", "Ask this claim or section alone. Repeatable.")
+    data: Path | None = option("--data DIR", "Public data, as published: treebanks, BLiMP, facts and so on.")
+    limit: int | None = option("--limit N", "Take the first N items of each file.", min=1)
+    vocabulary: Path | None = option("--vocabulary FILE", "Rank blanks and facts among these words: one a line, as LAMA's.")
+    language: list[str] | None = option("--language CODE", "The language to ask in: en, ko. Repeatable.")
+    against: str | None = option("--against MODEL", "A larger model, for claims about size.")
+    baseline: str | None = option("--baseline MODEL", "A model to ask, too, and to compare figures with, item by item.")
+    fine_tuned: str | None = option("--fine-tuned MODEL", "The model's fine-tuned copy, for what changes.")
+    revisions: list[str] | None = option(
+        "--revision REV",
+        "A checkpoint of the model: a hub revision or a folder on the server. Repeatable, in order.",
+        without="baseline",
+    )
+    output: Path | None = option("--output PAGE.html", "The page to write; .json and .parquet go beside it.")
+    dark: bool = flag("--dark", "Make the page dark, whatever its reader's system prefers.")
+    rows: Path | None = option("--rows FOLDER", "Keep the answers in this folder, also when all are there.")
+    resume: bool = flag("--resume", "Go on with a run that was cut short; begin if there is none.")
+    model: list[str] | None = option(
+        "--model NAME", "A model to ask; the default model unless set. Repeatable.", callback=distinct
+    )
     timeout: options.LongTimeout = None
     as_json: options.Json = False
 

@@ -1,12 +1,12 @@
 """Defines how rank and prune find what a head is worth: by gradients, or by ablation."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from bertscope import Client, HeadRanking, Metric, SweepTable
 from bertscope.errors import InvalidArgument, Unimplemented
 
-from bertscope_workbench.command.groups import DASHED, option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import waiting, watch
@@ -16,14 +16,10 @@ from bertscope_workbench.command.views.progress import waiting, watch
 class RankingOptions:
     """The way to rank."""
 
-    ablation: Annotated[
-        bool, option("--ablation", "Rank by the score without each head, which any FILE has, not by the loss's gradient.")
-    ] = False
-    metric: Annotated[
-        Metric | None,
-        option("--metric", "With --ablation: the score to rank by; the first one unless set.", needs="ablation"),
-        DASHED,
-    ] = None
+    ablation: bool = flag("--ablation", "Rank by the score without each head, which any FILE has, not by the loss's gradient.")
+    metric: Metric | None = option(
+        "--metric", "With --ablation: the score to rank by; the first one unless set.", dashed=True, needs="ablation"
+    )
 
     def least(self, ranking: HeadRanking | SweepTable, share: float) -> dict[int, tuple[int, ...]]:
         """Returns the least important heads of a ranking, by layer."""

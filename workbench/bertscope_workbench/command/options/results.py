@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar, Unpack
 
 from bertscope.values.display import ShownAsTable
 from rich.console import Console
@@ -31,8 +31,8 @@ class Save(Protocol):
 class OutputOptions(LookOptions):
     """A figure and a table."""
 
-    plot: Annotated[Path | None, option("--plot FILE", "Draw it: .png, .svg or .pdf.")] = None
-    output: Annotated[Path | None, option("--output FILE", "Write a table: .csv, .tsv, .jsonl, .parquet, .tex.")] = None
+    plot: Path | None = option("--plot FILE", "Draw it: .png, .svg or .pdf.")
+    output: Path | None = option("--output FILE", "Write a table: .csv, .tsv, .jsonl, .parquet, .tex.")
 
     def __post_init__(self) -> None:
         """Rejects, before any call, files that could not be written after it."""
@@ -68,9 +68,9 @@ class OutputOptions(LookOptions):
 class SummaryOptions:
     """A file of the printed table, of commands whose --output has the parts of its numbers."""
 
-    summary: Annotated[
-        Path | None, option("--summary FILE", "Write the printed table, with intervals: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ] = None
+    summary: Path | None = option(
+        "--summary FILE", "Write the printed table, with intervals: .csv, .tsv, .jsonl, .parquet, .tex."
+    )
 
     def __post_init__(self) -> None:
         require_table(self.summary, "--summary")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bertscope import BertscopeError, DeadlineExceeded, InvalidArgument, Tls, Unauthenticated, Unavailable
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
@@ -34,16 +34,16 @@ def _option(written: str, text: str, **more: Any) -> Any:
 class ServerOptions:
     """The server, and the caller's credentials. A token comes from a file or the environment: others can see command lines."""
 
-    target: Annotated[str, _option("--target HOST:PORT,...", "The server to call; several share the work.")] = DEFAULT_TARGET
-    token_file: Annotated[
-        Path | None, _option("--token-file FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", field="token")
-    ] = None
-    insecure_token: Annotated[bool, _option("--insecure-token", "Send it unencrypted, also to other machines.")] = False
-    tls: Annotated[bool, _option("--tls", "Connect with TLS; the next four options imply it.")] = False
-    ca: Annotated[Path | None, _option("--ca FILE", "Authorities that the server's certificate comes from.")] = None
-    certificate: Annotated[Path | None, _option("--certificate FILE", "The caller's own certificate.", needs="key")] = None
-    key: Annotated[Path | None, _option("--key FILE", "Its private key.", needs="certificate")] = None
-    server_name: Annotated[str | None, _option("--server-name NAME", "Name in the server's certificate, if not HOST.")] = None
+    target: str = _option("--target HOST:PORT,...", "The server to call; several share the work.", default=DEFAULT_TARGET)
+    token_file: Path | None = _option(
+        "--token-file FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", field="token"
+    )
+    insecure_token: bool = _option("--insecure-token", "Send it unencrypted, also to other machines.", default=False)
+    tls: bool = _option("--tls", "Connect with TLS; the next four options imply it.", default=False)
+    ca: Path | None = _option("--ca FILE", "Authorities that the server's certificate comes from.")
+    certificate: Path | None = _option("--certificate FILE", "The caller's own certificate.", needs="key")
+    key: Path | None = _option("--key FILE", "Its private key.", needs="certificate")
+    server_name: str | None = _option("--server-name NAME", "Name in the server's certificate, if not HOST.")
 
     @contextmanager
     def connect(self, timeout: float | None = None) -> Iterator[Client]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import Answer, NextSentence, PassageAnswer, SimilarTo, TargetScale, TextLabel, TextValue, WordLabel
 from bertscope.errors import invalid_argument
 from bertscope.values.score_targets import ScoreTarget
 from bertscope.values.validation import TextOrPair
 
-from bertscope_workbench.command.groups import DASHED, option
+from bertscope_workbench.command.groups import flag, option
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.readers.traced_pairs import OWN, place_of
 
@@ -20,35 +20,27 @@ KINDS = ("answer", "label", "top_label", "word_label", "answer_span", "value", "
 class TargetOptions:
     """The number: one kind, the same for all texts; or, of a file without one, that which each line names."""
 
-    answer: Annotated[str | None, option("--answer WORD", "The score of a word at the mask.")] = None
-    label: Annotated[str | None, option("--label NAME", "The score of a label of the text.")] = None
-    top_label: Annotated[bool, option("--top-label", "The score of the label that the model prefers.")] = False
-    word_label: Annotated[
-        str | None,
-        option(
-            "--word-label WORD[=NAME]", "The score of a label of a word, or of its place 0-5; the preferred one unless named."
-        ),
-    ] = None
-    answer_span: Annotated[
-        str | None,
-        option("--answer-span WORDS", "The score of words of the second text, or of their place 0-5, as the answer."),
-    ] = None
-    value: Annotated[bool, option("--value", "The value of a regression model.")] = False
-    similar_to: Annotated[str | None, option("--similar-to TEXT", "The cosine with the vector of another text.")] = None
-    next_sentence: Annotated[bool, option("--next-sentence", "The score of the second text following the first.")] = False
-    other: Annotated[
-        str | None,
-        option(
-            "--other NAME",
-            "A word or label whose score is subtracted: why --answer are, and not --other is.",
-            needs="answer label top_label word_label",
-        ),
-    ] = None
-    mask: Annotated[
-        int | None,
-        option("--mask", "With --answer: which mask, from 0, if there are several.", min=0, without=" ".join(KINDS[1:])),
-    ] = None
-    score_scale: Annotated[TargetScale, option("--as", "The scale of scores.", without="value similar_to"), DASHED] = "logit"
+    answer: str | None = option("--answer WORD", "The score of a word at the mask.")
+    label: str | None = option("--label NAME", "The score of a label of the text.")
+    top_label: bool = flag("--top-label", "The score of the label that the model prefers.")
+    word_label: str | None = option(
+        "--word-label WORD[=NAME]", "The score of a label of a word, or of its place 0-5; the preferred one unless named."
+    )
+    answer_span: str | None = option(
+        "--answer-span WORDS", "The score of words of the second text, or of their place 0-5, as the answer."
+    )
+    value: bool = flag("--value", "The value of a regression model.")
+    similar_to: str | None = option("--similar-to TEXT", "The cosine with the vector of another text.")
+    next_sentence: bool = flag("--next-sentence", "The score of the second text following the first.")
+    other: str | None = option(
+        "--other NAME",
+        "A word or label whose score is subtracted: why --answer are, and not --other is.",
+        needs="answer label top_label word_label",
+    )
+    mask: int | None = option(
+        "--mask", "With --answer: which mask, from 0, if there are several.", min=0, without=" ".join(KINDS[1:])
+    )
+    score_scale: TargetScale = option("--as", "The scale of scores.", default="logit", dashed=True, without="value similar_to")
 
     def __post_init__(self) -> None:
         """Rejects several numbers."""

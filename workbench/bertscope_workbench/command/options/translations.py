@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from bertscope import InvalidArgument
 from bertscope.errors import CLIENT_SIDE
@@ -20,17 +19,14 @@ from bertscope_workbench.readers.translation_files import TEXT, read_translation
 class TranslationOptions:
     """Sentences and their translations, in one file or in two."""
 
-    file: Annotated[
-        Path,
-        argument(
-            "SOURCES",
-            'Sentences, one per line; without TARGETS a .txt of "sentence ||| translation", or a table with the columns '
-            '"source" and "target".',
-        ),
-    ]
-    targets: Annotated[Path | None, argument("TARGETS", "Their translations, line k that of line k of SOURCES.")] = None
-    columns: Annotated[str | None, option("--columns NAME=COLUMN,...", "What a table calls them: source=en,target=de.")] = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N pairs.", min=1)] = None
+    file: Path = argument(
+        "SOURCES",
+        'Sentences, one per line; without TARGETS a .txt of "sentence ||| translation", or a table with the columns '
+        '"source" and "target".',
+    )
+    targets: Path | None = argument("TARGETS", "Their translations, line k that of line k of SOURCES.", default=None)
+    columns: str | None = option("--columns NAME=COLUMN,...", "What a table calls them: source=en,target=de.")
+    limit: int | None = option("--limit N", "Take the first N pairs.", min=1)
 
     def source(self) -> Source[tuple[str, str]]:
         """Returns the pairs. Raises Failure for a file that can't be read."""

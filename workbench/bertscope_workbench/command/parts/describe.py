@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from bertscope import AttentionComparison, AttentionDescription, Client, Quantity
@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, Offered, argument, option
+from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import HeadFiles, PairFileOptions, Punctuation
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -41,21 +41,20 @@ STYLES = {"|": "cyan", "\\": "yellow", "N": "magenta", "#": "green", ".": "dim"}
 class DescribeOptions(PairFileOptions):
     """The texts to describe, and how."""
 
-    layer: Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0; all unless set.")] = None
-    quantity: Annotated[Quantity, option("--quantity", "The numbers to describe."), DASHED] = "weights"
+    layer: list[str] | None = option("--layer L[,L]", "Layers, from 0; all unless set.")
+    quantity: Quantity = option("--quantity", "The numbers to describe.", default="weights", dashed=True)
     punctuation: Punctuation = None
-    head_distances: Annotated[bool, option("--distances", "Also compute how differently heads attend.")] = False
+    head_distances: bool = flag("--distances", "Also compute how differently heads attend.")
 
 
 def describe_heads(
     *,
     asked: DescribeOptions,
-    picture: Annotated[
-        Literal["patterns", "statistics", "clusters"] | None,
-        option("--picture", "What --plot draws; patterns unless set. clusters implies --distances.", needs="plot"),
-    ] = None,
+    picture: Literal["patterns", "statistics", "clusters"] | None = option(
+        "--picture", "What --plot draws; patterns unless set. clusters implies --distances.", needs="plot"
+    ),
     out: HeadFiles,
-    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout", "json")],
+    call: options.CallOptions = offered("truncate", "model", "timeout", "json"),
     to: ModelOptions,
 ) -> None:
     """Describe the heads of a model over many texts: statistics and pattern classes.
@@ -77,8 +76,8 @@ def describe_models(
     *,
     models: Models,
     asked: DescribeOptions,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")],
-    call: Annotated[options.CallOptions, Offered("truncate", "timeout", "json")],
+    out: OutputOptions = offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex."),
+    call: options.CallOptions = offered("truncate", "timeout", "json"),
     to: ModelOptions,
 ) -> None:
     """Describe the heads of several models, of any shapes, each over the texts that it reads, in one table.
@@ -175,13 +174,11 @@ def _parts(screen: Console, description: AttentionDescription, names: list[str])
 
 def compare_heads(
     *,
-    other: Annotated[
-        str, argument("MODEL", "The model to compare with, or this one under changes of its heads.", field="other_model")
-    ],
+    other: str = argument("MODEL", "The model to compare with, or this one under changes of its heads.", field="other_model"),
     texts: PairFileOptions,
     punctuation: Punctuation = None,
     out: HeadFiles,
-    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout", "json")],
+    call: options.CallOptions = offered("truncate", "model", "timeout", "json"),
     to: ModelOptions,
 ) -> None:
     """Compare the heads of two models, or of one under changes, over many texts.

@@ -9,7 +9,7 @@ from bertscope.values.validation import TextOrPair
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import StateLayers, specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -27,17 +27,15 @@ Normalisation = Annotated[
 
 def train_lens(
     *,
-    train: Annotated[Path, argument("FILE", "Texts to train on: .txt, .conllu or a table.")],
-    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of FILE unless set.")] = None,
-    keep: Annotated[Path | None, option("--keep FILE", "Keep the lens for --lens: a file, .npz.")] = None,
+    train: Path = argument("FILE", "Texts to train on: .txt, .conllu or a table."),
+    dev: Path | None = option("--dev FILE", "Texts that end training; a tenth of FILE unless set."),
+    keep: Path | None = option("--keep FILE", "Keep the lens for --lens: a file, .npz."),
     layer: StateLayers = None,
     normalisation: Normalisation = None,
-    mask_rate: Annotated[
-        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
-    ] = None,
-    epochs: Annotated[int | None, option("--epochs", "Most passes over the texts; 20 unless set.", min=1)] = None,
-    seed: Annotated[int, option("--seed", "Draws masks and the order of pieces.", min=0)] = 0,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    mask_rate: float | None = option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1),
+    epochs: int | None = option("--epochs", "Most passes over the texts; 20 unless set.", min=1),
+    seed: int = option("--seed", "Draws masks and the order of pieces.", default=0, min=0),
+    out: OutputOptions = offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.LongCallOptions,
     to: ModelOptions,
 ) -> None:

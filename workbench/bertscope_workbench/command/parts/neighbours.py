@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope.values.documents import fields_of
 from bertscope.values.validation import TextOrPair
@@ -12,7 +12,7 @@ from rich.text import Text
 from bertscope_workbench.analyses.neighbours import Neighbour, Neighbourhoods, WordNeighbours, nearest_neighbours
 from bertscope_workbench.analyses.variances import ExplainableVariance
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -29,14 +29,12 @@ MAX_WORDS = 20
 def find_neighbours(
     *,
     file: TextFileOptions,
-    word: Annotated[list[str], option("--word WORD", "Show what is nearest to this word. Repeatable.")],
-    nearest: Annotated[int, option("--nearest N", "So many of them.", min=1)] = 5,
-    occurrences: Annotated[int, option("--occurrences N", "Of the word's first N occurrences.", min=1)] = 3,
-    other_words: Annotated[bool, option("--other-words", "Leave out the word's own occurrences.")] = False,
+    word: list[str] = option("--word WORD", "Show what is nearest to this word. Repeatable.", default=...),
+    nearest: int = option("--nearest N", "So many of them.", default=5, min=1),
+    occurrences: int = option("--occurrences N", "Of the word's first N occurrences.", default=3, min=1),
+    other_words: bool = flag("--other-words", "Leave out the word's own occurrences."),
     layer: options.Layers = None,
-    out: Annotated[
-        OutputOptions, Offered("output", output="Write a row for each neighbour: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ],
+    out: OutputOptions = offered("output", output="Write a row for each neighbour: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.CallOptions,
     to: ModelOptions,
 ) -> None:

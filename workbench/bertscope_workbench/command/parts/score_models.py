@@ -1,14 +1,13 @@
 """`bertscope score models`: minimal pairs by several models, in one table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 from bertscope import ComparedSet, TextComparison
 from bertscope.questions.scores.comparison import set_columns
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered
+from bertscope_workbench.command.groups import offered
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, side_by_side
 from bertscope_workbench.command.options.results import PrintedOutputOptions, SummaryOptions, print_result
@@ -30,8 +29,8 @@ def compare_models(
     models: Models,
     asked: PairOptions,
     summary: SummaryOptions,
-    out: Annotated[PrintedOutputOptions, Offered("output", "json")],
-    call: Annotated[options.CallOptions, Offered("truncate", "timeout")],
+    out: PrintedOutputOptions = offered("output", "json"),
+    call: options.CallOptions = offered("truncate", "timeout"),
 ) -> None:
     """Compare minimal pairs by several models, and show accuracies by group, and how each differs from the first, pair by pair.
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from bertscope import BertscopeError, Client, ComparedSet, InvalidArgument, TextComparison, TextSet, TextsProgress
 from bertscope.questions.scores.comparison import ALL, group_columns, set_columns
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemSource, write_rows
@@ -35,14 +35,12 @@ def compare_pairs(
     *,
     to: ModelOptions,
     asked: PairOptions,
-    baseline: Annotated[
-        str | None, option("--baseline MODEL", "Compare with this model, pair by pair.", without="rows")
-    ] = None,
+    baseline: str | None = option("--baseline MODEL", "Compare with this model, pair by pair.", without="rows"),
     wrong: WrongPairOptions,
     summary: SummaryOptions,
     out: PrintedOutputOptions,
     rows: ScoredRowOptions,
-    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
+    call: options.CallOptions = offered("truncate", "model", "timeout"),
 ) -> None:
     """Count how often the better sentence of a minimal pair scores higher, by group; for two models, also pair by pair.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from bertscope import Scoring, TextSet
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import DASHED, argument, option
+from bertscope_workbench.command.groups import argument, flag, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.items import RowOptions
 from bertscope_workbench.command.options.sources import Source
@@ -17,7 +17,7 @@ from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.readers.set_files import read_sets
 
 ScoringOption = Annotated[
-    Scoring, option("--scoring", "What is masked with each piece: later ones of its word, none, or all."), DASHED
+    Scoring, option("--scoring", "What is masked with each piece: later ones of its word, none, or all.", dashed=True)
 ]
 
 
@@ -25,16 +25,13 @@ ScoringOption = Annotated[
 class ScoredRowOptions(RowOptions):
     """The file of rows of a command whose other files have all at once."""
 
-    rows: Annotated[
-        Path | None,
-        option(
-            "--rows FILE",
-            "Write a row for each as it comes: .csv, .jsonl or .parquet.",
-            needs="file",
-            field="output",
-            without="plot output json summary errors errors_output",
-        ),
-    ] = None
+    rows: Path | None = option(
+        "--rows FILE",
+        "Write a row for each as it comes: .csv, .jsonl or .parquet.",
+        needs="file",
+        field="output",
+        without="plot output json summary errors errors_output",
+    )
 
 
 @dataclass
@@ -54,16 +51,13 @@ class PairSource(Source[TextSet]):
 class PairOptions:
     """The minimal pairs to compare, and how."""
 
-    file: Annotated[
-        Path, argument("FILE", 'Minimal pairs: columns "good", "bad", or BLiMP\'s; or a folder, for all of its files.')
-    ]
-    group: Annotated[
-        list[str] | None,
-        option("--group NAME[,NAME]", "A column of groups, or several, crossed; field, UID unless set. Repeatable."),
-    ] = None
+    file: Path = argument("FILE", 'Minimal pairs: columns "good", "bad", or BLiMP\'s; or a folder, for all of its files.')
+    group: list[str] | None = option(
+        "--group NAME[,NAME]", "A column of groups, or several, crossed; field, UID unless set. Repeatable."
+    )
     columns: options.Columns = None
-    limit: Annotated[int | None, option("--limit N", "Take the first N of each file.", min=1)] = None
-    critical_region: Annotated[bool, option("--critical-region", "Score only the words that differ, given the rest.")] = False
+    limit: int | None = option("--limit N", "Take the first N of each file.", min=1)
+    critical_region: bool = flag("--critical-region", "Score only the words that differ, given the rest.")
     scoring: ScoringOption = "within_word"
 
     def source(self) -> PairSource:
@@ -82,10 +76,8 @@ class PairOptions:
 class WrongPairOptions:
     """How the pairs that a model gets wrong are shown."""
 
-    errors: Annotated[bool, option("--errors", "List those that the model gets wrong, the worst first.")] = False
-    errors_output: Annotated[
-        Path | None, option("--errors-output FILE", "Write those: .csv, .tsv, .jsonl, .parquet, .tex.")
-    ] = None
+    errors: bool = flag("--errors", "List those that the model gets wrong, the worst first.")
+    errors_output: Path | None = option("--errors-output FILE", "Write those: .csv, .tsv, .jsonl, .parquet, .tex.")
 
     def __post_init__(self) -> None:
         require_table(self.errors_output, "--errors-output")

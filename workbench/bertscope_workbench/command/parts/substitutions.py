@@ -1,7 +1,7 @@
 """`bertscope score substitutions`: every substitution of a protein."""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from bertscope.values.documents import fields_of
@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bertscope_workbench.analyses.substitutions import Substitutions, score_substitutions
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered, argument
+from bertscope_workbench.command.groups import argument, offered
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
 from bertscope_workbench.command.views.output import plural, table, titled
@@ -25,9 +25,9 @@ SHOWN = 10
 def show_substitutions(
     *,
     to: ModelOptions,
-    sequence: Annotated[str, argument("SEQUENCE", "A protein, in one-letter codes.")],
+    sequence: str = argument("SEQUENCE", "A protein, in one-letter codes."),
     out: PrintedOutputOptions,
-    call: Annotated[options.CallOptions, Offered("model", "timeout")],
+    call: options.CallOptions = offered("model", "timeout"),
 ) -> None:
     """Score every substitution of a residue of a protein, by a model such as ESM-2.
 
