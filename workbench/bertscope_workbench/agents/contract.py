@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,21 +16,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 Schema = dict[str, Any]
 
-USUAL = (
-    "list_models",
-    "fill_mask",
-    "score_texts",
-    "compare_texts",
-    "query_facts",
-    "classify",
-    "embed_texts",
-    "attribute_words",
-    "attribute_logits",
-    "read_layers",
-    "describe_attention",
-    "sweep_heads",
-)
-"""The operations of usual tasks: all that an agent sees at first."""
+TOLD: Schema = tomllib.loads(resources.files("bertscope_workbench.agents").joinpath("told.toml").read_text(encoding="utf-8"))
+"""What agents are told beside the contract; the file says what its parts are."""
+
+USUAL = tuple(TOLD["usual"])
 
 
 @dataclass(frozen=True, slots=True)

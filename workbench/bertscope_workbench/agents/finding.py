@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from bertscope_workbench.agents.contract import Operation, schemas
+from bertscope_workbench.agents.contract import TOLD, Operation, schemas
 from bertscope_workbench.agents.tools import shortened
 
 FOUND = 8
@@ -11,26 +11,7 @@ FOUND = 8
 
 LINE_CHARACTERS = 160
 
-SYNONYMS = {
-    "saliency": "attribute",
-    "importance": "attribute",
-    "shap": "shapley",
-    "perplexity": "pseudo-log-likelihood",
-    "ner": "classify_tokens",
-    "tagging": "classify_tokens",
-    "sentiment": "classify",
-    "similarity": "embed",
-    "embedding": "embed",
-    "sae": "codes",
-    "autoencoder": "codes",
-    "patching": "sites",
-    "causal": "sites",
-    "ablation": "sweep",
-    "prune": "heads",
-    "syntax": "structural",
-    "bias": "compare",
-}
-"""Words that agents look for, with a word of the contract."""
+SYNONYMS: dict[str, str] = TOLD["synonyms"]
 
 
 def search(query: str, operations: Iterable[Operation]) -> list[dict[str, str]]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from bertscope.errors import invalid_argument
 from mcp import types
 
+from bertscope_workbench.agents.contract import TOLD
+
 
 @dataclass(frozen=True)
 class Task:
@@ -15,41 +17,7 @@ class Task:
     text: str
 
 
-TASKS = {
-    "what_does_it_know": Task(
-        "Ask what a model knows, and which heads carry it",
-        {"text": "A text with [MASK]: The keys to the cabinet [MASK] on the table.", "answer": "The right word: are"},
-        "What does the model predict in `{text}`, and is it {answer}? Use fill_mask with candidates, then attribute_logits "
-        "with {answer} against the likeliest other word and ablate, then fill_mask again without the three heads that matter "
-        "most. Say ranks and probabilities before and after, and that one text proves nothing about others.",
-    ),
-    "which_heads_matter": Task(
-        "Find the heads that can be removed",
-        {"texts": "Texts of the kind that the model is used for"},
-        "Which heads of the model can be removed with the least loss? Use sweep_heads with an objective of maskedLmLoss on: "
-        "{texts}. Report the heads whose interval is below 0.01 nats, and those that matter most. Heads that are harmless one "
-        "by one need not be so together: check the set by sweep_heads with sets.",
-    ),
-    "compare_sentences": Task(
-        "Test a model on minimal pairs: grammar, or stereotypes",
-        {"pairs": "Pairs of sentences, the right or the first one first"},
-        "Which sentence of each pair does the model prefer? Use compare_texts with one set for each pair: {pairs}. Report the "
-        "accuracy with its interval by group, and the pairs that it gets wrong with the difference of their scores.",
-    ),
-    "which_words_decide": Task(
-        "Find the words that made a prediction",
-        {"text": "A text", "target": "A label, or the answer at a [MASK]"},
-        "Which words of `{text}` made the model say {target}? Use attribute_words (method shapley), and say how far the values "
-        "sum to the score. Check the two largest by leaving these words out.",
-    ),
-    "compare_models": Task(
-        "Compare a compressed model with its original",
-        {"models": "Two models by name: the original and the small one"},
-        "What did {models} lose, and what was won? list_models tells their sizes and what was done. Compare fill_mask on ten "
-        "masked texts of the user's domain, compare_attention and compare_representations; for speed use benchmark_models "
-        "if it is offered. Say quality beside speed.",
-    ),
-}
+TASKS = {name: Task(**values) for name, values in TOLD["prompts"].items()}
 
 
 def prompts() -> list[types.Prompt]:

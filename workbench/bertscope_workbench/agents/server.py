@@ -15,20 +15,10 @@ from mcp.shared.exceptions import MCPError
 from bertscope_workbench.agents import budget, contract, finding, prompts, tools
 from bertscope_workbench.agents.arguments import request
 from bertscope_workbench.agents.calls import Calls
-from bertscope_workbench.agents.contract import Operation, operations
+from bertscope_workbench.agents.contract import TOLD, Operation, operations
 from bertscope_workbench.agents.results import Results
 
-INSTRUCTIONS = """bertscope answers questions about BERT-family language models that a server hosts at {target}: what they
-predict in place of [MASK], what they know, which layers and heads matter, what can be removed. Layers and heads count from 0.
-A tool is an rpc, and {more}. Leave `model` out for the server's default model (list_models names all). A text may stand for a
-message of one, `interventions` change heads while the model runs, `siteInterventions` other places (type SiteIntervention),
-`referenceTexts` are what means are taken over, `truncate` cuts long texts. Answers are cut to {budget:,} characters: an array
-is shown by its shape and its extremes, [index, ..., value], a long list by some entries. `cut` says what is missing,
-`full_result` is the file with all of it (in {folder}), and `read_result` reads parts of it. `describe` tells all fields of a
-tool. Does a model know something, and by which heads? fill_mask or query_facts says what it predicts, attribute_logits what
-each head adds to that prediction, sweep_heads (objective: cloze) what is lost without each head, and fill_mask with
-`interventions` what is predicted without some of them.
-"""
+INSTRUCTIONS: str = TOLD["instructions"]
 MORE = "search_tools finds {more} more, which call_tool calls"
 MODELS, ALL_TOOLS, RESULTS = "bertscope://models", "bertscope://tools", "bertscope://results/"
 JSON = "application/json"

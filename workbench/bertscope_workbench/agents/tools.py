@@ -9,7 +9,7 @@ from typing import Any
 from mcp import types
 
 from bertscope_workbench.agents.arguments import HOLDERS
-from bertscope_workbench.agents.contract import Operation, Schema, schemas
+from bertscope_workbench.agents.contract import TOLD, Operation, Schema, schemas
 
 SCHEMA_CHARACTERS = 1000
 """The longest schema of a request in a list of tools, unless the request's own fields take most of it. Messages that do not fit
@@ -22,84 +22,14 @@ DESCRIPTION_CHARACTERS = 250
 FIELD_CHARACTERS = 90
 LEFT_OUT = {"pattern", "format", "contentEncoding", "x-bertscope-range", "x-bertscope-default"}
 MOST_UINT32 = 2**32 - 1
-SHARED: Schema = {
-    "model": {"type": "string"},
-    "interventions": {
-        "type": "array",
-        "items": {"type": "object"},
-        "description": "Changes of heads: {layer, heads: [numbers], mode: zero|uniform|mean|scale, scale}.",
-    },
-    "siteInterventions": {"type": "array", "items": {"type": "object"}},
-    "referenceTexts": {"type": "array", "items": {"type": "string"}},
-    "truncate": {"type": "boolean"},
-}
-"""Fields of most requests, in short: the server's instructions tell them once."""
+SHARED: Schema = TOLD["shared"]
 
 A_TEXT = {"description": "A text; [text, second text] for a pair."}
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 
 SEARCH, CALL, DESCRIBE, READ_RESULT = "search_tools", "call_tool", "describe", "read_result"
 
-READS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-
-FINDERS = (
-    types.Tool(
-        name=SEARCH,
-        description="Finds further tools by what they are for. Call them with `call_tool`.",
-        input_schema={
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "A few words: activation patching, probes, entities."}},
-            "required": ["query"],
-        },
-        annotations=READS,
-    ),
-    types.Tool(
-        name=CALL,
-        description="Calls a tool that `search_tools` found and `describe` told the arguments of.",
-        input_schema={
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
-            "required": ["name", "arguments"],
-        },
-        annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
-    ),
-)
-"""Tools that lead to those which are not listed."""
-
-HELPERS = (
-    types.Tool(
-        name=DESCRIBE,
-        description=(
-            "Tells everything about a tool or a type of its arguments: the whole comment, all fields with units, ranges and "
-            "defaults. Use it before a first call of a tool whose arguments are not clear, and for types that are only named."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {"name": {"type": "string", "description": "A tool (fill_mask) or a type (SiteIntervention)."}},
-            "required": ["name"],
-        },
-        annotations=READS,
-    ),
-    types.Tool(
-        name=READ_RESULT,
-        description=(
-            "Reads a part of a full result that an answer was cut from: entries of a list, or values of an array. Nothing is "
-            "computed again."
-        ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "result": {"type": "string", "description": "full_result of an answer, or its file name."},
-                "pointer": {"type": "string", "description": "JSON Pointer to the part: /effect/0; empty for the whole."},
-                "start": {"type": "integer", "minimum": 0, "description": "First entry of a list or an array to show."},
-                "count": {"type": "integer", "minimum": 1, "description": "Number of entries to show."},
-            },
-            "required": ["result"],
-        },
-        annotations=READS,
-    ),
-)
-"""Tools that are not calls of the server."""
+FINDERS, HELPERS = (tuple(map(types.Tool.model_validate, TOLD[name])) for name in ("finders", "helpers"))
 
 
 def tool(operation: Operation) -> types.Tool:
