@@ -85,7 +85,6 @@ def models(
             objective=objective,
             embed=compared.embed,
             as_loaded=compared.as_loaded,
-            runtime=measuring.runtime,
             seed=score.seed,
             on_progress=show,
             timeout=timeout,
@@ -126,7 +125,6 @@ def studies(
         client.benchmark_studies(
             system,
             heavy=heavy,
-            runtime=measuring.runtime,
             seed=seed,
             on_progress=show,
             timeout=timeout,

@@ -15,6 +15,7 @@ Examples:
   bertscope distill --model sst2 --steps layers=0+1+2 --train train.tsv --labelled --hard 0.5 --name fast --folder /models/fast
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,6 +42,31 @@ from bertscope_workbench.readers import files
 DISTANCES = " or ".join(get_args(StateLoss))
 
 
+@dataclass(frozen=True)
+class TrainingOptions(options.Arguments):
+    """How the student is trained."""
+
+    soft: float | None = option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0)
+    temperature: float | None = option("--temperature X", "Softens them; 2 unless set.")
+    hard: float | None = option("--hard X", "Weight of gold answers; 0 unless set.", min=0)
+    states: float | None = option("--states X", "Weight of hidden states; 30 unless set.", min=0)
+    state_loss: StateLoss | None = option("--state-loss NAME", f"Their distance: {DISTANCES}.")
+    attention: float | None = option("--attention X", "Weight of attention maps; 0 unless set.", min=0)
+    teacher_layers: list[int] | None = option(
+        "--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0
+    )
+    epochs: int | None = option("--epochs N", "Passes over the texts; 3 unless set.", min=1)
+    batch_tokens: int | None = option("--batch-tokens N", "Tokens of an update; 512 unless set.", min=1)
+    learning_rate: float | None = option("--rate X", "AdamW's highest learning rate; 0.0005 unless set.")
+    warm_up: float | None = option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1)
+    weight_decay: float | None = option("--weight-decay X", "AdamW's; 0.01 unless set.", min=0, max=1)
+    mask_rate: float | None = option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
+    evaluations: int | None = option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1)
+    seed: int = option("--seed", "Draws parts, masks and the order of texts.", default=0, min=0)
+    truncate: bool = flag("--truncate", "Cut texts that are longer than the model reads.")
+    train_embeddings: bool = flag("--train-embeddings", "Train them, too; else they stay the teacher's.")
+
+
 def distill(
     *,
     server: ServerOptions,
@@ -54,25 +80,7 @@ def distill(
     test: Path | None = option("--test FILE", "Texts that scores are of; a tenth of --train unless set."),
     labelled: bool = flag("--labelled", 'The files have labels: columns "text", "label" and maybe "text_pair".'),
     limit: int | None = option("--limit N", "Take the first N texts of each file.", min=1),
-    soft: float | None = option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0),
-    temperature: float | None = option("--temperature X", "Softens them; 2 unless set."),
-    hard: float | None = option("--hard X", "Weight of gold answers; 0 unless set.", min=0),
-    states: float | None = option("--states X", "Weight of hidden states; 30 unless set.", min=0),
-    state_loss: StateLoss | None = option("--state-loss NAME", f"Their distance: {DISTANCES}."),
-    attention: float | None = option("--attention X", "Weight of attention maps; 0 unless set.", min=0),
-    teacher_layers: list[int] | None = option(
-        "--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0
-    ),
-    epochs: int | None = option("--epochs N", "Passes over the texts; 3 unless set.", min=1),
-    batch_tokens: int | None = option("--batch-tokens N", "Tokens of an update; 512 unless set.", min=1),
-    rate: float | None = option("--rate X", "AdamW's highest learning rate; 0.0005 unless set."),
-    warm_up: float | None = option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1),
-    weight_decay: float | None = option("--weight-decay X", "AdamW's; 0.01 unless set.", min=0, max=1),
-    mask_rate: float | None = option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1),
-    evaluations: int | None = option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1),
-    seed: int = option("--seed", "Draws parts, masks and the order of texts.", default=0, min=0),
-    truncate: bool = flag("--truncate", "Cut texts that are longer than the model reads."),
-    train_embeddings: bool = flag("--train-embeddings", "Train them, too; else they stay the teacher's."),
+    how: TrainingOptions,
     out: OutputOptions = offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
@@ -86,23 +94,7 @@ def distill(
             folder=folder,
             steps=asked,
             model=call.model,
-            soft=soft,
-            temperature=temperature,
-            hard=hard,
-            states=states,
-            state_loss=state_loss,
-            attention=attention,
-            teacher_layers=teacher_layers,
-            epochs=epochs,
-            batch_tokens=batch_tokens,
-            learning_rate=rate,
-            warm_up=warm_up,
-            weight_decay=weight_decay,
-            mask_rate=mask_rate,
-            evaluations=evaluations,
-            seed=seed,
-            truncate=truncate,
-            train_embeddings=train_embeddings,
+            **how.arguments(),
             on_progress=show,
             timeout=call.timeout,
         )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from bertscope import Client, InvalidArgument, KeptProbe, LayerMix, ProbeResult, RegressionResult
 from bertscope.values.documents import fields_of
@@ -57,6 +57,9 @@ app = modes("probe", __doc__)
 class ProbeOptions:
     """The words to probe, and the probes."""
 
+    sent: ClassVar[Sequence[str]] = ("pooling", "l2", "max_epochs", "ending", "hidden_units", "seeds", "seed")
+    """The options that are arguments of the client's methods, by their names."""
+
     file: Path = argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")
     dev: Path | None = option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")
     test: Path | None = option("--test FILE", "Sentences that scores are of; those of --dev unless set.")
@@ -71,7 +74,7 @@ class ProbeOptions:
     layer: options.StateLayers = None
     pooling: options.WordPooling = "mean"
     l2: float | None = option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")
-    epochs: int | None = option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)
+    max_epochs: int | None = option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)
     ending: Literal["dev", "minimum"] = option(
         "--ending", "End by the dev loss, or at the minimum of the training loss, as scikit-learn does.", default="dev"
     )
@@ -94,13 +97,7 @@ class ProbeOptions:
             dev=parts[1],
             test=parts[2],
             layers=specifications.numbers("--layer", self.layer),
-            pooling=self.pooling,
-            l2=self.l2,
-            max_epochs=self.epochs,
-            ending=self.ending,
-            hidden_units=self.hidden_units,
-            seeds=self.seeds,
-            seed=self.seed,
+            **{name: getattr(self, name) for name in self.sent},
             **arguments,
         )
 

@@ -1,6 +1,6 @@
 """Options that several commands take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
@@ -20,6 +20,16 @@ StateLayers = Annotated[
 WordPooling = Annotated[Literal["mean", "first", "last"], option("--pooling", "How a word's pieces become one vector.")]
 Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs="file")]
 LimitOfEach = Annotated[int | None, option("--limit N", "Take each file's first N.", min=1)]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options that are arguments of a client's method, by their names."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns them, None for a list without a value."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: None if value in ([], ()) else value for name, value in given.items()}
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bertscope import InvalidArgument
 
 from bertscope_workbench.command.groups import flag, option
+from bertscope_workbench.command.options import Arguments
 from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError
@@ -20,13 +21,13 @@ TEXT = re.compile(r"(?<![\w.])(?:measurement\.)?(agreement_texts|texts)\[(\d+)\]
 
 
 @dataclass(frozen=True)
-class MeasuringOptions:
+class MeasuringOptions(Arguments):
     """The parameters of speed measurements."""
 
-    length: list[int] | None = option(
+    lengths: list[int] | None = option(
         "--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1, without="run_texts"
     )
-    batch_size: list[int] | None = option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
+    batch_sizes: list[int] | None = option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
     min_runs: int | None = option("--min-runs", "Fewest runs of each model and length; 20 unless set.", min=3)
     min_seconds: float | None = option("--min-seconds", "Shortest time of each model and length; 1 unless set.", min=0)
     max_seconds: float | None = option("--max-seconds", "When measuring ends even so; 600 unless set.", min=0.001)
@@ -38,19 +39,6 @@ class MeasuringOptions:
     )
     resamples: int | None = option("--resamples", "Of the intervals; 1000 unless set.", min=100)
     confidence: float | None = option("--confidence", "Of the intervals; 0.95 unless set.")
-
-    def arguments(self) -> dict[str, Any]:
-        """Returns all but the runtime as arguments of `Client.benchmark_models` and `benchmark_studies`."""
-        return {
-            "lengths": self.length or None,
-            "batch_sizes": self.batch_size or None,
-            "min_runs": self.min_runs,
-            "min_seconds": self.min_seconds,
-            "max_seconds": self.max_seconds,
-            "others": self.others,
-            "resamples": self.resamples,
-            "confidence": self.confidence,
-        }
 
 
 @dataclass(frozen=True)
