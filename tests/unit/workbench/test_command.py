@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import typer
 from bertscope.rpc import channel
-from bertscope_workbench.command import commands
+from bertscope_workbench.command import commands, groups
 from bertscope_workbench.command.app import GROUPS, SOUGHT, app, run
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.models import side_by_side
@@ -288,17 +288,18 @@ def test_without_the_server_or_matplotlib_commands_say_what_to_install(capsys, m
 
 
 def test_how_values_are_written(stored):
-    def each(read, *values):
-        return {value: outcome(lambda value=value: read(value)) for value in values}
+    def each(option, reads, *values):
+        return {value: outcome(lambda value=value: groups.read(option, reads, value)) for value in values}
 
     heads = specifications.head_interventions(["3:1,4", "0"], ["5"], ["2:0=-0.5", "1=2"], ["3:1", "2"])
     described = [specifications.describe(intervention) for intervention in heads]
     assert [eval(f"bertscope.{text}", {"bertscope": bertscope}) for text in described] == heads
     stored(
-        numbers=each(lambda value: specifications.numbers("--layer", [value]), "1, 2", "0", "", "1,", "a", "-1", "1.5", "²"),
+        numbers=each("--layer", specifications.numbers, "1, 2", "0", "", "1,", "a", "-1", "1.5", "²"),
         interventions=described,
         heads=each(
-            lambda value: specifications.head_set("--set", value),
+            "--set",
+            specifications.head_set,
             "3:1,4+5:0+2",
             "",
             "3:",
@@ -308,12 +309,10 @@ def test_how_values_are_written(stored):
             "a:1",
             "-1",
         ),
-        joined=specifications.all_heads("--heads", ["3:4", "5", "3:1,4", "5:2", "0:1+1"]),
-        columns=each(
-            lambda value: specifications.columns("--columns", value), "a=b c, label=a=b", "text", "=a", "text=", "text=a,"
-        ),
+        joined=specifications.all_heads(map(specifications.head_set, ["3:4", "5", "3:1,4", "5:2", "0:1+1"])),
+        columns=each("--columns", specifications.columns, "a=b c, label=a=b", "text", "=a", "text=", "text=a,"),
         bytes=each(
-            lambda value: specifications.byte_count("--memory", value),
+            *("--memory", specifications.byte_count),
             *("4096", "256MiB", "1.5 GB", "8 kB", "", "MiB", "256 mib", "-1", "1e9", "1,5GB"),
         ),
         counts=[output.count(value, "B") for value in (0, 999, 1000, 22_713_216, 3.4e12)],

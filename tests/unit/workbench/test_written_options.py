@@ -9,6 +9,7 @@ import typer
 from bertscope.values.changes import site_message
 from bertscope_workbench.command.commands import compress
 from bertscope_workbench.command.commands.find import nothing
+from bertscope_workbench.command.groups import read
 from bertscope_workbench.command.options import steps as step_grammar
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.searched import nearest, searched
@@ -153,7 +154,7 @@ def test_units_are_written_in_options(tmp_path, monkeypatch, stored) -> None:
         all_of_them=[asked("heads", "head:4:1", "neurons:2"), asked("heads:4", "head:4:1")["heads"]],
         directions=asked("code:2:1", directions=["4:v.npy"], probes=["2:p.npz=NOUN"], codes=codes)["directions"],
         codes=[one.name for one in asked("codes", codes=codes)["directions"]],
-        nearest=nearest("--nearest", ["4:She sat on the *bank* of the river."]),
+        nearest=nearest("4:She sat on the *bank* of the river."),
         refused=[
             lambda: asked("head:4:x"),
             lambda: asked("mlp:3:1"),
@@ -162,7 +163,7 @@ def test_units_are_written_in_options(tmp_path, monkeypatch, stored) -> None:
             lambda: asked("heads", directions=["4:none.npy"]),
             lambda: asked("heads", probes=["p.npz"]),
             lambda: asked(),
-            lambda: nearest("--nearest", ["4:the bank"]),
+            lambda: read("--nearest", nearest, "4:the bank"),
         ],
         nothing_found=[nothing([text], "nosuch"), nothing(["The cat sleeps."], None)],
     )

@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 Schema = dict[str, Any]
 
 TOLD: Schema = tomllib.loads(resources.files("bertscope_workbench.agents").joinpath("told.toml").read_text(encoding="utf-8"))
-"""What agents are told beside the contract; the file says what its parts are."""
+"""Texts that agents get beside the contract; the file says what its parts are."""
 
 USUAL = tuple(TOLD["usual"])
 

@@ -4,9 +4,9 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -14,8 +14,10 @@ from bertscope_workbench.command.views.method import running
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.wording import filled
 
+T = TypeVar("T")
+
 DECLARED = "declared"
-"""What is declared of an option or an argument, in the metadata of its field."""
+"""The key, in the metadata of a field, of what is declared of an option or an argument."""
 
 
 def option(
@@ -24,6 +26,8 @@ def option(
     *,
     default: Any = None,
     dashed: bool = False,
+    reads: Callable[[str], Any] | None = None,
+    joins: Callable[[Iterator[Any]], Any] = next,
     needs: str = "",
     without: str = "",
     field: str | None = "",
@@ -33,15 +37,17 @@ def option(
     `Annotated` that several commands share. `written` is as the help has it: "--layer, --layers L[,L]"; `more` goes to typer.
 
     A `default` of `...` says that it must be given. The choices of a `dashed` one are those of a `Literal` of the client, which
-    people write with dashes. `needs` names parameters of the command, separated by blanks: the option is refused unless one of
-    them is given. It is refused also if one of `without` is given. `field` names what the option fills, a field of a request or
-    an argument of a client's method, where it is not called as the parameter is; None is nothing that an error could name.
+    people write with dashes. `reads` makes the value that the command gets of a text, or raises Miswritten; of a repeatable
+    option `joins` makes it of all that are read. `needs` names parameters of the command, separated by blanks: the option is
+    refused unless one of them is given. It is refused also if one of `without` is given. `field` names what the option fills, a
+    field of a request or an argument of a client's method, where it is not called as the parameter is; None is nothing that an
+    error could name.
     """
     *others, last = written.split(", ")
     name, _, value = last.partition(" ")
     made: Any = typer.Option(..., *others, name, metavar=value or None, help=help, **more)
-    made.needs, made.without, made.fields = needs.split(), without.split(), None if field is None else field.split()
-    return _declared(made, default, dashed=dashed)
+    fields = None if field is None else field.split()
+    return _declared(made, default, needs.split(), without.split(), fields, dashed=dashed, reads=reads, joins=joins)
 
 
 def flag(written: str, help: str, **more: Any) -> Any:  # noqa: A002
@@ -52,14 +58,29 @@ def flag(written: str, help: str, **more: Any) -> Any:  # noqa: A002
 def argument(value: str, help: str, *, default: Any = ..., without: str = "", field: str = "", **more: Any) -> Any:  # noqa: A002
     """Declares an argument, whose value has this name in the help, and which must be given unless it has a default; other
     arguments are those of `option`."""
-    made: Any = typer.Argument(metavar=value, help=help, **more)
-    made.needs, made.without, made.fields = [], without.split(), field.split()
-    return _declared(made, default)
+    return _declared(typer.Argument(metavar=value, help=help, **more), default, [], without.split(), field.split())
 
 
-def _declared(made: Any, default: Any, *, dashed: bool = False) -> Any:
-    made.dashed = dashed
+def _declared(made: Any, default: Any, needs: list[str], without: list[str], fields: list[str] | None, **more: Any) -> Any:
+    vars(made).update({"needs": needs, "without": without, "fields": fields, "dashed": False, "reads": None} | more)
     return dataclasses.field(default=dataclasses.MISSING if default is ... else default, metadata={DECLARED: made})
+
+
+class Miswritten(ValueError):
+    """A value can't be read; the text says what to write."""
+
+
+def read(option: str, reads: Callable[[str], T], value: str) -> T:
+    """Returns what `reads` makes of a value. Raises BadParameter, which names the option and the value."""
+    try:
+        return reads(value)
+    except Miswritten as error:
+        raise typer.BadParameter(f"{f'{option} {value}'.strip()}: {error}") from error
+
+
+def each(option: str, reads: Callable[[str], T], values: Iterable[str] | None) -> Iterator[T]:
+    """Yields what `reads` makes of each value of a repeatable option. Raises BadParameter as `read`."""
+    return (read(option, reads, value) for value in values or ())
 
 
 MOST_WITH_VALUES = 3
@@ -107,6 +128,7 @@ def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
         _refuse_apart(parameters, values)
         given = [*path[1:], *(name for name, value in values.items() if value)]
         values |= {name: values[name].replace("-", "_") for name in dashed if values[name] is not None}
+        values |= _read(parameters, values)
         made = {name: group(**{field: values.pop(field) for field in fields}) for name, (group, fields) in groups.items()}
         before = running.set((path[0], given))
         try:
@@ -118,6 +140,17 @@ def grouped(command: Callable[..., None], *path: str) -> Callable[..., None]:
     flat.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect looks for it
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return flat
+
+
+def _read(parameters: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values that are read of what is written, None of nothing."""
+    found = dict[str, Any]()
+    for parameter in parameters:
+        declared, value = _parts(parameter.annotation)[-1], values[parameter.name]
+        if reads := getattr(declared, "reads", None):
+            written = [value] if isinstance(value, str) else value
+            found[parameter.name] = declared.joins(each(_shown(parameter.annotation), reads, written)) if written else None
+    return found
 
 
 def options_of(parameters: Sequence[inspect.Parameter]) -> dict[str, str]:
@@ -184,6 +217,9 @@ def _parameter(name: str, annotation: Any, default: Any, text: str | None = None
     if isinstance(default, dataclasses.Field):
         metadata = metadata or [default.metadata[DECLARED]]
         default = inspect.Parameter.empty if default.default is dataclasses.MISSING else default.default
+    if getattr(metadata and metadata[0], "reads", None):
+        written = str if metadata[0].joins is next else list[str]
+        kind = written | None if default is None else written
     if text is not None:
         metadata[0] = copy.copy(metadata[0])
         metadata[0].help = text

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import source_of
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import plural, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import answering
@@ -39,7 +39,7 @@ def apply_probe(
     label: Literal["upos", "xpos", "deprel", "head", "depth", "arc"] = option(
         "--label", "The column of a .conllu that the probe was trained to predict.", default="upos"
     ),
-    layer: list[str] | None = option("--layer, --layers L[,L]", "Layers of the probe; all that it has unless set."),
+    layer: list[int] | None = numbered("--layer, --layers L[,L]", "Layers of the probe; all that it has unless set."),
     any_weights: bool = flag("--any-weights", "Apply it to a model with other weights, whose states mean something else."),
     limit: int | None = option("--limit N", "Take the first N texts.", min=1),
     out: OutputOptions = offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl, .parquet, .tex."),
@@ -52,7 +52,7 @@ def apply_probe(
         found = client.apply_probe(
             kept,
             source.items,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             any_weights=any_weights,
             on_progress=show,
             on_rejected=source.reject,

@@ -13,10 +13,10 @@ from bertscope import Quantity
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import argument, flag, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.results import print_result
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.parts.describe import compare_heads, describe_heads, describe_models
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.attention import document, print_maps
@@ -31,8 +31,8 @@ def maps(
     *,
     text: str = argument("TEXT", "The text."),
     pair: str | None = option("--pair TEXT", "A second text, read with it."),
-    layer: list[str] | None = option("--layer L[,L]", "Layers, from 0; all unless set."),
-    head: list[str] | None = option("--head H[,H]", "Heads, from 0; all unless set."),
+    layer: list[int] | None = numbered("--layer L[,L]", "Layers, from 0; all unless set."),
+    head: list[int] | None = numbered("--head H[,H]", "Heads, from 0; all unless set."),
     words: bool = flag("--words", "Whole words instead of pieces."),
     quantity: Quantity = option("--quantity", "The numbers to show.", default="weights", dashed=True),
     fp16: bool = flag("--fp16", "Half the bytes, three digits."),
@@ -49,8 +49,8 @@ def maps(
     with to.connect(call.timeout) as client:
         (found,) = client.extract_attention(
             text if pair is None else (text, pair),
-            layers=specifications.numbers("--layer", layer),
-            heads=specifications.numbers("--head", head),
+            layers=layer,
+            heads=head,
             words=words,
             quantity=quantity,
             dtype="float16" if fp16 else "float32",

@@ -22,10 +22,11 @@ from bertscope import AbsentText, AttributionMethod, NeuronAttribution, WordAttr
 from rich.console import Console
 
 from bertscope_workbench.command.groups import flag, offered, option
-from bertscope_workbench.command.options import CallOptions, specifications
+from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_written
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.options.targets import TargetOptions
 from bertscope_workbench.command.views.attribution import neurons_document, print_neurons
 from bertscope_workbench.command.views.output import UsageError
@@ -62,7 +63,7 @@ def attribute(
     site: Literal["neurons", "heads"] | None = option(
         "--site", "Divide the score among neurons or heads in place of words.", without="absent pieces interactions plot"
     ),
-    layer: list[str] | None = option("--layer L[,L]", "With --site: layers, from 0; all unless set.", needs="site"),
+    layer: list[int] | None = numbered("--layer L[,L]", "With --site: layers, from 0; all unless set.", needs="site"),
     top: int | None = option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000, needs="site"),
     out: OutputOptions = offered(*LOOKS, plot="Draw the words of one TEXT: .png, .svg or .pdf."),
     file: ItemFileOptions = offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.'),
@@ -87,7 +88,7 @@ def attribute(
             neurons_document,
             target=target,
             site=site,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             top=top,
             method="integrated_gradients" if method == "shapley" else method,
             steps=steps,

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.output import Failure, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.plots.representation_comparison import save_representations
@@ -30,7 +30,7 @@ def cka(
         "--compare MODEL", "Compare with the layers of this model, under any interventions.", field="other_model"
     ),
     layer: options.Layers = None,
-    other_layer: list[str] | None = option("--other-layer L[,L]", "Likewise, of the second model."),
+    other_layer: list[int] | None = numbered("--other-layer L[,L]", "Likewise, of the second model."),
     out: OutputOptions = offered(output="Write a row for each two layers: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.CallOptions,
 ) -> None:
@@ -39,8 +39,8 @@ def cka(
         found = client.compare_representations(
             source.items,
             compare,
-            layers=specifications.numbers("--layer", layer),
-            other_layers=specifications.numbers("--other-layer", other_layer),
+            layers=layer,
+            other_layers=other_layer,
             on_progress=show,
             on_rejected=source.reject,
             **to.arguments(),

@@ -18,7 +18,6 @@ from bertscope_workbench.analyses.code_length import CodeLengths, measure_code_l
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import argument, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.output import plural, titled, trained_document
@@ -49,7 +48,7 @@ def code_length(
             client,
             texts,
             dev=held,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             pooling=pooling,
             l2=l2,
             seed=seed,

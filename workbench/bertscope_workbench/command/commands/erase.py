@@ -22,7 +22,6 @@ from rich.text import Text
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import argument, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
@@ -62,7 +61,7 @@ def erase(
             parts[0],
             method=method,
             test=parts[1],
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             rank=rank,
             pooling=pooling,
             seed=seed,

@@ -9,7 +9,7 @@ Example:
   bertscope facts examples/countries.tsv --columns subject=country,object=capital --template "The capital of [X] is [Y]."
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,7 +83,9 @@ def facts(
         "FILE...", "Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv)."
     ),
     relation: str | None = option("--relation NAME", "The relation of all facts; the file's unless set."),
-    columns: str | None = option("--columns NAME=COLUMN,...", "What a table calls them: subject=country,object=capital."),
+    columns: Mapping[str, str] | None = option(
+        "--columns NAME=COLUMN,...", "What a table calls them: subject=country,object=capital.", reads=specifications.columns
+    ),
     limit: int | None = option("--limit N", "Take each file's first N facts.", min=1),
     scoring: ObjectScoring | None = option(
         "--scoring", "How objects of several pieces are scored; single_entry, the default, skips them."
@@ -99,10 +101,9 @@ def facts(
     summary: SummaryOptions,
     call: options.CallOptions = offered("model", "timeout", "json"),
 ) -> None:
-    names = specifications.columns("--columns", columns)
     source = FactSource()
     for path in files:
-        read_file(path, lambda path: source.add(path, relation, names, limit, skip_broken=rows.skip_broken))
+        read_file(path, lambda path: source.add(path, relation, columns, limit, skip_broken=rows.skip_broken))
     relations = questions.relations(source.facts)
     vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
     changes = to.arguments()

@@ -19,7 +19,7 @@ from bertscope import Decoding, FilledText
 from bertscope.errors import invalid_argument
 from bertscope.values.validation import TextOrPair
 
-from bertscope_workbench.command.groups import flag, offered, option
+from bertscope_workbench.command.groups import flag, offered, option, read
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
 from bertscope_workbench.command.views.cloze import print_answer
@@ -50,7 +50,9 @@ def fill(
         "--next-sentence", "Also say how likely the second text follows; needs no mask.", needs="pair file"
     ),
     top_k: int | None = option("--top-k, -k", "How many predictions for each mask; 5 unless set.", min=1),
-    candidates: str | None = option("--candidates A,B", "Score these words instead, with commas between."),
+    candidates: list[str] | None = option(
+        "--candidates A,B", "Score these words instead, with commas between.", reads=specifications.words
+    ),
     candidate: list[str] | None = option("--candidate A", "Score this word instead. Repeatable."),
     candidates_per_text: bool = flag(
         "--candidates-per-text",
@@ -71,7 +73,6 @@ def fill(
     call: CallOptions,
     to: AskingOptions,
 ) -> None:
-    words = [] if candidates is None else specifications.words("--candidates", candidates)
     asked = (
         AskedItems(to, _WithCandidates(given), file, call, files.CANDIDATES)
         if candidates_per_text
@@ -82,7 +83,7 @@ def fill(
         lambda client: partial(fill_mask, client),
         print_answer,
         top_k=top_k,
-        candidates=[*words, *(candidate or [])] or None,
+        candidates=[*(candidates or []), *(candidate or [])] or None,
         truncate=call.truncate,
         decoding=decoding,
         beam_width=beam_width,
@@ -121,4 +122,4 @@ def _split(line: str) -> tuple[str, list[str]]:
     text, tab, candidates = line.rpartition("\t")
     if not tab:
         raise UsageError(f"{line!r} has no tab; with --candidates-per-text, write TEXT<tab>A,B")
-    return text, specifications.words("", candidates)
+    return text, read("", specifications.words, candidates)

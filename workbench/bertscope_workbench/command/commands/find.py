@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import bertscope
-from bertscope import Contexts, RelationText, Span, TagCounts
+from bertscope import Contexts, NearestTo, RelationText, Span, TagCounts
 from bertscope.questions.representations.contexts import document
 from bertscope.values.labelled_texts import Label
 
@@ -52,8 +52,11 @@ def find(
     probe: list[str] | None = option(
         "--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.", field="directions"
     ),
-    near: list[str] | None = option(
-        "--nearest L:TEXT", 'States near to that of a word: "4:She sat on the *bank* of the river." Repeatable.'
+    near: list[NearestTo] | None = option(
+        "--nearest L:TEXT",
+        'States near to that of a word: "4:She sat on the *bank* of the river." Repeatable.',
+        reads=nearest,
+        joins=list,
     ),
     word: list[str] | None = option("--word WORD", "Only this word is a place. Repeatable."),
     pieces: bool = flag("--pieces", "Places are pieces of the vocabulary, not words."),
@@ -89,7 +92,7 @@ def find(
         return client.find_contexts(
             source.items,
             **asked,
-            nearest=nearest("--nearest", near),
+            nearest=near or (),
             relation=pairs,
             backward=back,
             places=places or (MANY_PLACES if tagged else None),

@@ -20,7 +20,6 @@ from bertscope_workbench.analyses.variances import explainable_variance, varianc
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -60,7 +59,7 @@ def layers(
     require_table(word_output, "--word-output")
     source = file.source()
     arguments: dict[str, Any] = {
-        "layers": specifications.numbers("--layer", layer),
+        "layers": layer,
         "model": call.model,
         "truncate": call.truncate,
         **to.arguments(),

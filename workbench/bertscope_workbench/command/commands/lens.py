@@ -14,7 +14,7 @@ from bertscope import LensTexts, load_lens
 from bertscope.questions.representations.attribution import LogitAttributions
 from rich.console import Console
 
-from bertscope_workbench.command import options
+from bertscope_workbench.command import groups, options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options import specifications
@@ -46,7 +46,9 @@ def read(
     pair: Pair = None,
     layer: options.StateLayers = None,
     top_k: int | None = option("--top-k, -k", "How many predictions at each layer; 5 unless set.", min=1),
-    candidates: str | None = option("--candidates, --answers A,B", "Words to follow through the layers, with commas between."),
+    candidates: list[str] | None = option(
+        "--candidates, --answers A,B", "Words to follow through the layers, with commas between.", reads=specifications.words
+    ),
     all_pieces: bool = flag("--all-pieces", "Read every piece, not only masks."),
     normalisation: Normalisation = None,
     lens: Path | None = option("--lens FILE", "Read through the tuned lens that `lens train --keep` wrote."),
@@ -58,9 +60,9 @@ def read(
     with to.connect(call.timeout) as client:
         found = client.read_layers(
             text if pair is None else (text, pair),
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             top_k=top_k,
-            candidates=None if candidates is None else specifications.words("--candidates", candidates),
+            candidates=candidates,
             all_pieces=all_pieces,
             normalisation=normalisation,
             lens=through,
@@ -96,7 +98,7 @@ def attribute(
 
       bertscope lens attribute are,is "The keys to the cabinet [MASK] on the table." --ablate
     """
-    first, *others = specifications.words("A,B", answers)
+    first, *others = groups.read("A,B", specifications.words, answers)
     if len(others) != 1:
         raise UsageError(f"{answers!r}: name two answers, A,B")
     asked: dict[str, Any] = to.arguments() | call.arguments()

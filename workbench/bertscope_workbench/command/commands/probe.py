@@ -20,7 +20,6 @@ from rich.text import Text
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import argument, flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.models import Models, side_by_side
@@ -96,7 +95,7 @@ class ProbeOptions:
             parts[0],
             dev=parts[1],
             test=parts[2],
-            layers=specifications.numbers("--layer", self.layer),
+            layers=self.layer,
             **{name: getattr(self, name) for name in self.sent},
             **arguments,
         )

@@ -12,7 +12,7 @@ from bertscope.values.documents import document_of
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
-from bertscope_workbench.command.groups import argument, offered, option
+from bertscope_workbench.command.groups import argument, each, offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.ranking import RankingOptions
@@ -38,7 +38,7 @@ def heads(
     call: CallOptions,
     server: ServerOptions,
 ) -> None:
-    chosen = specifications.all_heads("L:H,H", heads)
+    chosen = specifications.all_heads(each("L:H,H", specifications.head_set, heads))
     with server.connect(call.timeout) as client:
         remove(client, name, chosen, folder, call)
 

@@ -15,7 +15,6 @@ from rich.console import Console
 from bertscope_workbench.analyses.retrieval import RetrievedSentences, retrieval_document, retrieve_sentences
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions, enough_left
@@ -43,7 +42,7 @@ def retrieve(
             client,
             sources,
             targets,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             pooling=pooling,
             centred=not uncentred,
             on_rejected=source.reject,

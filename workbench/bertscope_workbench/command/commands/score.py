@@ -24,7 +24,6 @@ from rich.console import Console
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import flag, offered
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.answering import ItemFileOptions, TextArguments
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemSource, write_rows
@@ -65,8 +64,8 @@ class TextOptions(ItemFileOptions, TextArguments):
             places = [f"text {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
             found: Source[TextOrPair] = Source([text for _, text in read], places)
         else:
-            path, columns = self.file, specifications.columns("--columns", self.columns)
-            found = source_of(path, lambda: files.read_inputs(path, columns=columns, limit=self.limit))
+            path = self.file
+            found = source_of(path, lambda: files.read_inputs(path, columns=self.columns, limit=self.limit))
         if not self.conditional:
             return Source(list(found.items), found.places, found.left_out)
         return Source([_from_bars(text, place) for text, place in zip(found.items, found.places, strict=True)], found.places)

@@ -18,12 +18,12 @@ from bertscope.errors import invalid_argument
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.answering import ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.describing import TREEBANK
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemSource, LeftOut, Place, SkipBroken, stopped_in_one_line
 from bertscope_workbench.command.options.sources import source_of
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.options.texts import answer_texts
 from bertscope_workbench.command.views.files import require_output
 from bertscope_workbench.command.views.output import UsageError, console
@@ -63,7 +63,7 @@ def states(
     file: ItemFileOptions = offered(
         file='.txt, .conllu, or columns "text", maybe "text_pair", of a table.', limit="Take the file's first N texts."
     ),
-    layer: list[str] | None = option("--layer, --layers L[,L]", "Layers, from 0, the embeddings; all unless set."),
+    layer: list[int] | None = numbered("--layer, --layers L[,L]", "Layers, from 0, the embeddings; all unless set."),
     unit: StateUnit = option(
         "--unit", 'What has a state; a span is a part that the file marks in its column "spans".', default="piece"
     ),
@@ -89,7 +89,7 @@ def states(
     left_out = LeftOut()
     items, place = _items(file, text or [], pair, left_out, spans=unit == "span", skip=skip_broken)
     asked: dict[str, Any] = {
-        "layers": specifications.numbers("--layer", layer),
+        "layers": layer,
         "unit": unit,
         "pooling": pooling,
         "dtype": dtype,

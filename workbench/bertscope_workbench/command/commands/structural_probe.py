@@ -16,7 +16,6 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -55,7 +54,7 @@ def structural_probe(
             quantity=quantity,
             dev=parts[1],
             test=parts[2],
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             rank=rank,
             pooling=pooling,
             max_epochs=epochs,

@@ -40,8 +40,12 @@ def sweep(
     mode: Literal["zero", "uniform", "mean", "scale"] = option("--mode", "What changed heads contribute.", default="zero"),
     factor: float | None = option("--factor F", "With --mode scale: what they count."),
     scope: Literal["heads", "layers"] | None = option("--scope", "What is changed at once; heads unless set."),
-    sets: list[str] | None = option(
-        "--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.", without="scope"
+    sets: list[dict[int, list[int] | None]] | None = option(
+        "--set L:H,H[+L:H]",
+        "Change these heads at once instead: 3:1,4+5:0. Repeatable.",
+        reads=specifications.head_set,
+        joins=list,
+        without="scope",
     ),
     greedy: Order | None = option(
         "--greedy", "Remove one after another, in this order, and draw the curve.", dashed=True, field="greedy.order"
@@ -51,7 +55,7 @@ def sweep(
     metric: Metric | None = option("--metric", "The metric to show, and to remove by; the first one unless set.", dashed=True),
     resamples: int | None = option("--resamples", "Of the intervals; 1000 unless set.", min=100),
     confidence: float | None = option("--confidence", "Of the intervals; 0.95 unless set."),
-    memory: str | None = option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes"),
+    memory: options.Memory = None,
     top: int = option("--top N", "Rows to show: what helps and what hurts most.", default=14, min=0),
     drawn: OutputOptions = offered(*LOOKS),
     output: Path | None = option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json."),
@@ -72,12 +76,12 @@ def sweep(
             mode=mode,
             factor=factor,
             scope=scope,
-            sets=[specifications.head_set("--set", value) for value in sets] if sets else None,
+            sets=sets,
             **base.arguments(),
             resamples=resamples,
             seed=objective.seed,
             confidence=confidence,
-            memory_bytes=None if memory is None else specifications.byte_count("--memory", memory),
+            memory_bytes=memory,
             greedy=curve,
             start_from=earlier,
             timeout=call.timeout,

@@ -8,12 +8,13 @@ Example:
   bertscope trace --pairs examples/number.jsonl --top 6
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertscope import MaskedWords, NoisyWords, PatchDirection, Trace
+from bertscope import MaskedWords, NoisyWords, PatchDirection, Site, Trace
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, offered, option
@@ -24,7 +25,8 @@ from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source, source_of
-from bertscope_workbench.command.options.targets import KINDS, TargetOptions
+from bertscope_workbench.command.options.specifications import numbered
+from bertscope_workbench.command.options.targets import EACH_KIND, TargetOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep_files
 from bertscope_workbench.command.views.output import UsageError
@@ -41,7 +43,9 @@ def trace(
     texts: list[str] | None = argument(
         "[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.", default=None, without="pairs"
     ),
-    answers: str | None = option("--answers A,B", "The score of A over B at the mask: are,is.", without=" ".join(KINDS)),
+    answers: list[str] | None = option(
+        "--answers A,B", "The score of A over B at the mask: are,is.", reads=specifications.words, without=EACH_KIND
+    ),
     target: TargetOptions = offered(
         "answer", "other", "mask", "label", "top_label", "word_label", "value", "similar_to", "next_sentence", "score_scale"
     ),
@@ -51,13 +55,18 @@ def trace(
     seed: int = option("--seed N", "Chooses the noise.", default=0, min=0),
     masked: list[str] | None = option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.", without="pairs"),
     pairs: Path | None = option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...'),
-    columns: str | None = option("--columns NAME=COLUMN,...", "What the file calls them: clean=sentence1.", needs="pairs"),
-    limit: int | None = option("--limit N", "Take the first N of the file.", min=1, needs="pairs"),
-    site: list[str] | None = option(
-        "--site S[,S]", "state (unless set), heads, attention, neurons, feed-forward: what is changed."
+    columns: Mapping[str, str] | None = option(
+        "--columns NAME=COLUMN,...", "What the file calls them: clean=sentence1.", reads=specifications.columns, needs="pairs"
     ),
-    layers: list[str] | None = option("--layer, --layers L[,L]", "Layers; all unless set."),
-    units: list[str] | None = option("--units N[,N]", "Heads or neurons; all unless set."),
+    limit: int | None = option("--limit N", "Take the first N of the file.", min=1, needs="pairs"),
+    site: list[Site] | None = option(
+        "--site S[,S]",
+        "state (unless set), heads, attention, neurons, feed-forward: what is changed.",
+        reads=sites.names,
+        joins=specifications.joined,
+    ),
+    layers: list[int] | None = numbered("--layer, --layers L[,L]", "Layers; all unless set."),
+    units: list[int] | None = numbered("--units N[,N]", "Heads or neurons; all unless set."),
     each_unit: bool = flag("--each-unit", "Change each head or neuron alone."),
     words: bool = flag("--words", "Change all pieces of a word at once.", without="together"),
     together: bool = flag("--together", "Change all positions at once."),
@@ -73,7 +82,7 @@ def trace(
         without="site layers units each_unit words together",
     ),
     base: InterventionOptions,
-    memory: str | None = option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", field="memory_bytes"),
+    memory: options.Memory = None,
     top: int = option("--top N", "Places to list, strongest first.", default=14, min=0),
     drawn: OutputOptions = offered(*LOOKS),
     output: Path | None = option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json."),
@@ -81,7 +90,7 @@ def trace(
     call: options.LongCallOptions = offered("model", "timeout", "json"),
 ) -> None:
     if answers is not None:
-        first, *rest = specifications.words("--answers", answers)
+        first, *rest = answers
         if len(rest) > 1:
             raise UsageError("--answers takes one word, or two: are,is")
         target = replace(target, answer=first, other=rest[0] if rest else None)
@@ -89,8 +98,7 @@ def trace(
     if pairs is None:
         source = Source([_pair(texts or [], noise, masked, seed, target)], ["the pair"])
     else:
-        named = specifications.columns("--columns", columns)
-        source = source_of(pairs, lambda: read_items(pairs, TRACED, named, limit))
+        source = source_of(pairs, lambda: read_items(pairs, TRACED, columns, limit))
     asked = source.items
     earlier = None if resume is None else sweep_files.read_partial(resume, Trace)
     kept: KeptFile[Trace] = KeptFile(sweep_files.kept_path(output), lambda table, path: table.save(path))
@@ -105,15 +113,15 @@ def trace(
             [target.of(f"pairs[{n}]", each.clean, None if target.given else each.own) for n, each in enumerate(asked)],
             groups=groups,
             model=call.model,
-            sites=sites.names("--site", site),
-            layers=specifications.numbers("--layers", layers),
-            units=specifications.numbers("--units", units),
+            sites=site,
+            layers=layers,
+            units=units,
             each_unit=each_unit,
             positions="each_word" if words else "together" if together else None,
             direction=direction,
             paths=paths,
             **base.arguments(),
-            memory_bytes=None if memory is None else specifications.byte_count("--memory", memory),
+            memory_bytes=memory,
             start_from=earlier,
             timeout=call.timeout,
         ) as running,

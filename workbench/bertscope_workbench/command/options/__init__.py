@@ -1,24 +1,33 @@
 """Options that several commands take."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 
 from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.options.specifications import byte_count, columns, numbered
 
 ModelName = Annotated[str | None, option("--model NAME", "The model to ask; the server's default model unless set.")]
 Timeout = Annotated[float, option("--timeout SECONDS", "How long an answer may take.", min=0.001)]
 LongTimeout = Annotated[float | None, option("--timeout SECONDS", "How long it may take; no limit unless set.", min=0.001)]
 Json = Annotated[bool, option("--json", "Print one JSON document and nothing else.", field=None)]
 Truncate = Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")]
-Layers = Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0, the embeddings; all unless set.")]
+Layers = Annotated[list[int] | None, numbered("--layer L[,L]", "Layers, from 0, the embeddings; all unless set.")]
 StateLayers = Annotated[
-    list[str] | None,
-    option("--layer, --layers L[,L]", "0 the embeddings, k after layer k - 1; all unless set."),
+    list[int] | None,
+    numbered("--layer, --layers L[,L]", "0 the embeddings, k after layer k - 1; all unless set."),
 ]
 WordPooling = Annotated[Literal["mean", "first", "last"], option("--pooling", "How a word's pieces become one vector.")]
-Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs="file")]
+Columns = Annotated[
+    Mapping[str, str] | None,
+    option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", reads=columns, needs="file"),
+]
+Memory = Annotated[
+    int | None,
+    option("--memory SIZE", "Most that the server may keep to share work: 256MiB.", reads=byte_count, field="memory_bytes"),
+]
 LimitOfEach = Annotated[int | None, option("--limit N", "Take each file's first N.", min=1)]
 
 

@@ -8,7 +8,6 @@ from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.texts import read_texts
@@ -43,8 +42,7 @@ class TextFileOptions:
         if path.suffix.lower() == TREEBANK:
             sentences = source_of(path, lambda: read_conllu(path, limit=self.limit))
             return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
-        names = specifications.columns("--columns", self.columns)
-        return source_of(path, lambda: files.read_inputs(path, columns=names, limit=self.limit))
+        return source_of(path, lambda: files.read_inputs(path, columns=self.columns, limit=self.limit))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from bertscope import BertscopeError, FailedPrecondition, InvalidArgument
 from bertscope.errors import CLIENT_SIDE
 
 from bertscope_workbench.command.groups import flag, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
 from bertscope_workbench.command.views.files import require_output
@@ -103,7 +102,7 @@ class ItemSource(Generic[T]):
     """The file."""
     kind: ItemKind[T]
     """The columns that an item is made of."""
-    columns: str | None = None
+    columns: Mapping[str, str] | None = None
     """The value of --columns."""
     limit: int | None = None
     """The value of --limit."""
@@ -115,9 +114,8 @@ class ItemSource(Generic[T]):
 
     def read(self, on_broken: Broken | None) -> ItemFile[T]:
         """Returns the items. Raises Failure for a file that can't be read."""
-        names = specifications.columns("--columns", self.columns)
         try:
-            return ItemFile(self.path, self.kind, columns=names, limit=self.limit, on_broken=on_broken)
+            return ItemFile(self.path, self.kind, columns=self.columns, limit=self.limit, on_broken=on_broken)
         except OSError as error:
             raise Failure(f"cannot read {self.path}: {error.strerror}") from error
         except InvalidArgument as error:

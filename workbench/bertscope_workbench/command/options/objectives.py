@@ -79,8 +79,12 @@ class ObjectiveOptions:
     )
     answered: Path | None = option("--answered FILE", 'Measure answers: columns "question", "passage", "answer" (a|b).')
     divergence: Path | None = option("--divergence FILE", 'Measure how far predictions move: column "text", no answers needed.')
-    columns: str | None = option(
-        "--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.", needs=" ".join(READERS), without="words"
+    columns: Mapping[str, str] | None = option(
+        "--columns NAME=COLUMN,...",
+        "What the file calls them: text=sentence1.",
+        reads=specifications.columns,
+        needs=" ".join(READERS),
+        without="words",
     )
     limit: int | None = option("--limit N", "Take the first N items of the file.", min=1, needs=" ".join(READERS))
     seed: int = option("--seed", "Of what is random: masked words, intervals.", default=0, min=0)
@@ -115,8 +119,7 @@ class ObjectiveOptions:
 
     def items(self, source: str, limit: int | None = None) -> Items[Any]:
         """Returns the items of a file, the first `limit` or as many as requested."""
-        path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
-        return read_file(path, partial(READERS[source], columns=columns, limit=limit or self.limit))
+        return read_file(getattr(self, source), partial(READERS[source], columns=self.columns, limit=limit or self.limit))
 
     @contextmanager
     def lines_named(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.readers.traced_pairs import OWN, place_of
 
 KINDS = ("answer", "label", "top_label", "word_label", "answer_span", "value", "similar_to", "next_sentence")
+EACH_KIND = " ".join(KINDS)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Defines the arguments and options of commands that compare sentences with their translations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +25,17 @@ class TranslationOptions:
         '"source" and "target".',
     )
     targets: Path | None = argument("TARGETS", "Their translations, line k that of line k of SOURCES.", default=None)
-    columns: str | None = option("--columns NAME=COLUMN,...", "What a table calls them: source=en,target=de.")
+    columns: Mapping[str, str] | None = option(
+        "--columns NAME=COLUMN,...", "What a table calls them: source=en,target=de.", reads=specifications.columns
+    )
     limit: int | None = option("--limit N", "Take the first N pairs.", min=1)
 
     def source(self) -> Source[tuple[str, str]]:
         """Returns the pairs. Raises Failure for a file that can't be read."""
         if self.columns and (self.targets is not None or self.file.suffix.lower() == TEXT):
             raise UsageError("--columns goes with a table; a file of lines has no columns")
-        names = specifications.columns("--columns", self.columns)
         try:
-            pairs = read_translations(self.file, self.targets, columns=names, limit=self.limit)
+            pairs = read_translations(self.file, self.targets, columns=self.columns, limit=self.limit)
         except OSError as error:
             raise Failure(f"cannot read {error.filename or self.file}: {error.strerror}") from error
         return Source(pairs, [f"{self.file}, line {line}" for line in pairs.lines])

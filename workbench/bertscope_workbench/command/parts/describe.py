@@ -16,12 +16,12 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import HeadFiles, PairFileOptions, Punctuation
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, side_by_side
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import Source
+from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.output import fits, plural, print_heading, shade, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.sweep import layer_grid
@@ -41,7 +41,7 @@ STYLES = {"|": "cyan", "\\": "yellow", "N": "magenta", "#": "green", ".": "dim"}
 class DescribeOptions(PairFileOptions):
     """The texts to describe, and how."""
 
-    layer: list[str] | None = option("--layer L[,L]", "Layers, from 0; all unless set.")
+    layer: list[int] | None = numbered("--layer L[,L]", "Layers, from 0; all unless set.")
     quantity: Quantity = option("--quantity", "The numbers to describe.", default="weights", dashed=True)
     punctuation: Punctuation = None
     head_distances: bool = flag("--distances", "Also compute how differently heads attend.")
@@ -99,7 +99,7 @@ def described(client: Client, asked: DescribeOptions, source: Source[TextOrPair]
     with source.some_left(), answering("describing") as show:
         return client.describe_attention(
             source.items,
-            layers=specifications.numbers("--layer", asked.layer),
+            layers=asked.layer,
             quantity=asked.quantity,
             punctuation=asked.punctuation or None,
             on_progress=show,

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, offered, option
-from bertscope_workbench.command.options import StateLayers, specifications
+from bertscope_workbench.command.options import StateLayers
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -51,7 +51,7 @@ def train_lens(
         found = client.train_lens(
             texts,
             dev=held,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             normalisation=normalisation,
             mask_rate=mask_rate,
             max_epochs=epochs,

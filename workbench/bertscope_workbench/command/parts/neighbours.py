@@ -13,7 +13,6 @@ from bertscope_workbench.analyses.neighbours import Neighbour, Neighbourhoods, W
 from bertscope_workbench.analyses.variances import ExplainableVariance
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import flag, offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -53,7 +52,7 @@ def find_neighbours(
             k=nearest,
             occurrences=occurrences,
             other_words=other_words,
-            layers=specifications.numbers("--layer", layer),
+            layers=layer,
             on_progress=show,
             on_rejected=source.reject,
             model=call.model,

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import offered, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemSource, write_rows
 from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, SummaryOptions, print_result
@@ -96,8 +95,7 @@ def pair_rows(
         source = ItemSource(asked.file, files.PAIRS, asked.columns, asked.limit)
         write_rows(source, rows, compare, arguments, "comparing")
     assert rows.rows is not None  # noqa: S101  # the caller has seen to it
-    named = specifications.columns("--columns", asked.columns)
-    found = read_pair_rows(rows.rows, asked.group, columns=named, scoring=asked.scoring)
+    found = read_pair_rows(rows.rows, asked.group, columns=asked.columns, scoring=asked.scoring)
     if found.sets:
         print_comparison(console(), found, None)
 

@@ -9,7 +9,6 @@ from bertscope import Scoring, TextSet
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, option
-from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.items import RowOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import read_file
@@ -62,8 +61,7 @@ class PairOptions:
 
     def source(self) -> PairSource:
         """Returns the pairs, with their places and the values of their groups."""
-        columns = specifications.columns("--columns", self.columns)
-        found = read_file(self.file, lambda path: read_sets(path, self.group, columns=columns, limit=self.limit))
+        found = read_file(self.file, lambda path: read_sets(path, self.group, columns=self.columns, limit=self.limit))
         places = [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)]
         return PairSource(found, places, values=found.values)
 
