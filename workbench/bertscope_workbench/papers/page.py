@@ -31,21 +31,6 @@ MEANINGS: dict[Verdict, str] = {
     NOT_ASKED: "the data, the language or a part of the model is missing; the claim says which",
 }
 
-WORDS = {
-    "token": "a word, or a piece of a rare one, as the model reads it; [CLS] and [SEP] mark where a text begins and ends, and "
-    "[MASK] stands for a hidden word",
-    "layer": "one of the model's steps, counted from 0, below; each gives every token a new vector, its state: a list of "
-    "numbers. The embeddings are the vectors before the first layer, which know the token and its place alone",
-    "head": "a part of a layer that looks at other tokens; 2:5 is head 5 of layer 2. Attention is how much it looks at each",
-    "probe": "a small classifier that is trained to read something out of states; what it can read is there, in plain form",
-    "control": "the same measurement where the claim has nothing to show: chance, a random label, other words",
-    "difference, 95 %": "the model's number minus the control's, and the range that holds the true one in 95 of 100 samples",
-    "holds above, below": "the threshold: the smallest difference that matters, with its reason in the details",
-    "loss, nats, cosine": "a loss is how surprised the model is by the right word, in nats: less is better; a cosine is how "
-    "alike two vectors are, 1 the same and 0 unrelated",
-}
-"""The words that a reader needs, with their meanings."""
-
 
 def claims_page(run: ClaimsRun, *, dark: bool = False) -> str:
     """Returns the page, light or dark as the reader's system prefers, or always `dark`. Pictures are drawn with matplotlib."""
@@ -66,7 +51,6 @@ def claims_page(run: ClaimsRun, *, dark: bool = False) -> str:
         run=run,
         names=model_names(run),
         facts=[f"{model_facts(each.model)}; {settings(each.asked)}" for each in run.models],
-        words=WORDS,
         sections=sections,
         counts=[_counts(run, index) for index in range(len(run.models))],
         chance=[multiplicity(each.claims) for each in run.models],

@@ -1,7 +1,4 @@
-"""Draws the map of one head: a heat map, and beside it lines between two columns of tokens.
-
-matplotlib is imported only when a figure is drawn.
-"""
+"""Draws the map of one head: a heat map, and beside it lines between two columns of tokens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Draws the frame that charts with a row for each name share, and the mark of a share with its interval.
-
-matplotlib is imported only when a figure is made.
-"""
+"""Draws the frame that charts with a row for each name share, and the mark of a share with its interval."""
 
 from __future__ import annotations
 

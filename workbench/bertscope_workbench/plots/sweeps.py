@@ -99,7 +99,6 @@ def plot_ranking(ranking: HeadRanking, **look: Unpack[Look]) -> Figure:
 
 save_sweep = saving(plot_sweep)
 
-
 save_ranking = saving(plot_ranking)
 
 

@@ -24,7 +24,6 @@ HEAD_NUMBER = re.compile(r"[0-9]{1,9}")
 EMPTY_WORD = re.compile(r"[0-9]+\.[0-9]+")
 """The number of a word that the sentence does not have, such as one that was elided."""
 
-
 FoundT = TypeVar("FoundT", bound=PartialItems[Any])
 
 

@@ -41,7 +41,6 @@ from bertscope_workbench.readers.translation_files import read_gold_alignments
 MAX_ROWS = 40
 """The most rows of links that are printed."""
 
-
 PHARAOH = ".txt"
 
 

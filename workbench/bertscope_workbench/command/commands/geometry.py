@@ -32,7 +32,6 @@ from bertscope_workbench.plots.geometry import save_geometry
 DIMENSIONS = 3
 """The largest dimensions that are named."""
 
-
 app = modes("geometry", __doc__, neighbours="neighbours --word WORD")
 
 

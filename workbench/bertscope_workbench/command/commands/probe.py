@@ -45,9 +45,7 @@ CONFUSIONS = 5
 """The classes taken for another that are shown."""
 ROWS = "Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex."
 
-
 T = TypeVar("T")
-
 
 app = modes("probe", __doc__)
 

@@ -22,7 +22,6 @@ from bertscope_workbench.readers.table_rows import Broken
 
 T = TypeVar("T")
 
-
 Place = Callable[[Item[Any]], str]
 """Names an item's place: "FILE, line 3"."""
 GOES_ON = "the same command with --resume goes on"

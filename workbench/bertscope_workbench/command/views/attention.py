@@ -18,7 +18,6 @@ from bertscope_workbench.plots.attention_page import name_of, place_of
 
 STRONGEST_PAIRS = 12
 
-
 PerHead = npt.NDArray[np.float64]
 MIN_CELL = 3
 """Characters of a weight in a map: ".07"."""

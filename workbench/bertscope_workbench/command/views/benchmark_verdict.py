@@ -11,7 +11,6 @@ ENOUGH = 0.95
 SAME_SIZE = 0.02
 """Files that differ by less than this share are of the same size."""
 
-
 MANY_TIMES = 1000
 """More items than so many times those that were scored are not worth naming."""
 

@@ -32,7 +32,6 @@ LIGATURES = re.compile(r"-(?=-)|'(?=')|`(?=`)|,(?=,)|[?!](?=`)")
 COMMANDS = re.compile(r"(?<=\\)[a-z]+(?=\{\})|[{}$#]|\\(?=\W)")
 """The parts of a cell that are not printed, but for a letter of each command."""
 
-
 NATS = (
     "log_likelihood", "log_probability", "mean_log_probability", "prior_log_probability", "answer_log_probability", "log_odds",
     "surprisal", "entropy", "first_special_entropy", "divergence", "divergence_before", "loss", "logit", "right_score",

@@ -14,13 +14,10 @@ from bertscope_workbench.command.views.output import count, fits, printable, tab
 COLUMNS = ("model", "architecture", "parameters#", "tokens#", "runs on", "weights#", "answers")
 """Columns of a table of models; those that do not fit the screen are left out from the right."""
 
-
 NARROW_COLUMNS = 5
-
 
 WIDE = 120
 """From this screen width on a table of models has more than the narrow columns."""
-
 
 MAX_LABELS = 8
 """Labels named in a list of models; `show` names all."""

@@ -19,7 +19,6 @@ Select = Selection | RelationScores
 OF_HEADS = ("accuracy", "chance", "largest_weight", "largest_weight_by_chance")
 ARROWS = {"forward": "→", "backward": "←"}
 
-
 TITLES: dict[ChosenOn, str] = {
     "half": "chosen on every second text, scored on the others",
     "other": "chosen on other texts, scored on these",
