@@ -6,11 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 
-from bertscope import Client, Model
+from bertscope import BertscopeError, Client, Model
 
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.published.kept_rows import KeptRows
-from bertscope_workbench.papers.rejected import Rejected
 
 T = TypeVar("T")
 
@@ -29,6 +28,23 @@ class Progress(Protocol):
 
 OnStage = Callable[[int, int | None], object]
 """Hears how much of a test is done, and of how much; None if that is not known."""
+
+
+@dataclass
+class Rejected:
+    """Texts that the server can't read."""
+
+    count: int = 0
+    first: str = ""
+
+    def __call__(self, index: int, error: BertscopeError) -> None:
+        """Notes one: an `on_rejected`."""
+        self.count += 1
+        self.first = self.first or error.message
+
+    def lines(self, what: str = "texts") -> list[str]:
+        """Returns a line, unless there is none."""
+        return [f"{self.count} {what} that the server did not take; the first: {self.first}"] if self.count else []
 
 
 @dataclass

@@ -10,8 +10,7 @@ from itertools import cycle
 
 from bertscope_workbench.papers.pictures_data import Bars, Curves, Grid, Number, Picture
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure
-from bertscope_workbench.plots.glyphs import boxes_unmentioned
-from bertscope_workbench.plots.theme import LIGHT, shortened, shown
+from bertscope_workbench.plots.theme import LIGHT, boxes_unmentioned, shortened, shown
 
 WIDTH = 5.6
 """Inches."""

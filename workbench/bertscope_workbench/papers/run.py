@@ -11,7 +11,7 @@ from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
-from bertscope_workbench.papers.asking import Asking
+from bertscope_workbench.papers.asking import Asking, Rejected
 from bertscope_workbench.papers.claim import LANGUAGE, Claim, ClaimTest
 from bertscope_workbench.papers.competence import untrained
 from bertscope_workbench.papers.estimates import Measured, NotAsked, rounded
@@ -21,7 +21,6 @@ from bertscope_workbench.papers.published.kept_rows import KeptRows
 from bertscope_workbench.papers.published.readers import WHERE
 from bertscope_workbench.papers.published.reproduced import Reproduced, Reproducing, read_all
 from bertscope_workbench.papers.published.reproduction import Reproduction
-from bertscope_workbench.papers.rejected import Rejected
 from bertscope_workbench.papers.verdicts import HOLDS, NOT_ASKED, UNKNOWN, JudgedClaim, JudgedTest, conclude, judge
 
 REPRODUCTION_SECONDS = 60.0

@@ -15,9 +15,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from bertscope_workbench.plots.glyphs import GLYPH, boxes_unmentioned
 from bertscope_workbench.plots.look import asked, asked_size, points
-from bertscope_workbench.plots.theme import LIGHT, Theme, shown
+from bertscope_workbench.plots.theme import GLYPH, LIGHT, Theme, boxes_unmentioned, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bertscope_workbench.plots.look import Look
@@ -12,6 +16,8 @@ TITLE_SIZE, LABEL_SIZE = 11, 9
 """Points: of a figure's title, and of the names of axes."""
 CHARACTERS_PER_INCH = 11
 """Characters of a title per inch; longer titles are broken into lines."""
+GLYPH = re.compile("Glyph .* missing from")
+"""matplotlib's warning of a character that no font has, one for each."""
 
 
 @dataclass(frozen=True)
@@ -55,3 +61,11 @@ def fitted(text: str, width: float, size: float = TITLE_SIZE) -> str:
     """Returns the text, broken into lines of this width in inches in letters of `size` points."""
     characters = max(1, int(width * CHARACTERS_PER_INCH * TITLE_SIZE / size))
     return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, characters))
+
+
+@contextmanager
+def boxes_unmentioned() -> Iterator[None]:
+    """Silences the warnings about characters that the font lacks, one for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=GLYPH.pattern, category=UserWarning)
+        yield

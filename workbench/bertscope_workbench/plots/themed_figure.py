@@ -13,9 +13,8 @@ from matplotlib.figure import Figure, FigureBase, SubFigure
 from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 
-from bertscope_workbench.plots.glyphs import boxes_unmentioned
 from bertscope_workbench.plots.look import asked_title, points
-from bertscope_workbench.plots.theme import LABEL_SIZE, TITLE_SIZE, Theme, fitted, shown
+from bertscope_workbench.plots.theme import LABEL_SIZE, TITLE_SIZE, Theme, boxes_unmentioned, fitted, shown
 
 PIXELS_PER_INCH = 96
 """Pixels of a page, as browsers count; the file has more, for sharp screens."""

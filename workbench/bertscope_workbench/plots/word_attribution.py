@@ -12,9 +12,8 @@ from bertscope.values.score_targets import described
 
 from bertscope_workbench.plots.attribution import AGAINST, FOR
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
-from bertscope_workbench.plots.glyphs import boxes_unmentioned
 from bertscope_workbench.plots.look import Look, asked_size, asked_title, looking, points
-from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, shortened, shown, theme_of
+from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, boxes_unmentioned, fitted, shortened, shown, theme_of
 from bertscope_workbench.plots.words_html import shown_parts, signed, sum_line
 
 __all__ = ["plot_word_attribution", "save_word_attribution"]

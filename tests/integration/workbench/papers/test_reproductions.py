@@ -13,8 +13,7 @@ from bertscope_workbench.command.app import run
 from bertscope_workbench.papers.claim_files import read_study
 from bertscope_workbench.papers.documents import claims_document, claims_rows
 from bertscope_workbench.papers.items import Data
-from bertscope_workbench.papers.published.easy_facts import EASY, HARD
-from bertscope_workbench.papers.published.reproduced import Reproduced
+from bertscope_workbench.papers.published.reproduced import EASY, HARD, Reproduced
 from bertscope_workbench.papers.published.shown import tables
 from bertscope_workbench.papers.run import ClaimsRun, Compared, run_claims
 

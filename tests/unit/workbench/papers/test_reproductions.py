@@ -7,6 +7,7 @@ from typing import Any
 import bertscope
 import pytest
 from bertscope.values.models import Model
+from bertscope_workbench.papers.asking import Rejected
 from bertscope_workbench.papers.claim_files import read_study, shipped_reproduction, studies
 from bertscope_workbench.papers.published.drawn import plot_reproduction
 from bertscope_workbench.papers.published.figures import compare_published, differences, figures_of, same_weights
@@ -17,7 +18,6 @@ from bertscope_workbench.papers.published.readers import Questions, read_questio
 from bertscope_workbench.papers.published.reproduced import Reproduced, read_all
 from bertscope_workbench.papers.published.reproduction import PublishedFigure
 from bertscope_workbench.papers.published.shown import sentences, tables
-from bertscope_workbench.papers.rejected import Rejected
 
 from tests.support.claims import STUDY, reproduction_toml
 from tests.support.stored_outputs import outcome

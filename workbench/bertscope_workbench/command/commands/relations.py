@@ -9,11 +9,15 @@ Examples:
 """
 
 import importlib.util
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import bertscope
 from bertscope import BertscopeError, Client, FeatureText, RelationScores, RelationText
 from bertscope.rpc.splitting import OnRejected
 from rich.console import Console
@@ -22,14 +26,13 @@ from bertscope_workbench.analyses.trees import TreeScores, score_trees
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import argument, flag, offered, option
-from bertscope_workbench.command.options.control import Control, untrained_copy
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, side_by_side
 from bertscope_workbench.command.options.results import PrintedOutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.views import relations as view
 from bertscope_workbench.command.views.output import Failure, UsageError, console
-from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.progress import answering, steps
 from bertscope_workbench.plots.relations import save_features, save_relations
 from bertscope_workbench.plots.trees import save_trees
 from bertscope_workbench.readers import span_files, treebanks
@@ -39,6 +42,10 @@ app = modes("relations", __doc__, features="features FILE", tree="trees FILE", b
 File = Annotated[Path, argument("FILE", "A treebank (.conllu), or texts with the places of words (.jsonl).")]
 Only = Annotated[list[str] | None, option("--only NAME", "Score this relation or feature alone. Repeatable.")]
 Limit = Annotated[int | None, option("--limit N", "Take the file's first N texts.", min=1)]
+Control = Annotated[
+    Literal["untrained"] | None,
+    option("--control", "Ask a copy of the model with random weights, too; it is made for it, and unloaded then."),
+]
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,17 @@ def heads(
     if stopped is not None:
         print_stopped(stopped, len(source.items))
         raise stopped
+
+
+@contextmanager
+def untrained_copy(client: Client, model: str | None) -> Iterator[str]:
+    """Yields the name of a copy of a model with random weights, which the server makes, and unloads at the end."""
+    with steps("making an untrained model") as show:
+        made = client.compress_model(f"untrained-{secrets.token_hex(4)}", bertscope.untrained(), model=model, on_progress=show)
+    try:
+        yield made.name
+    finally:
+        client.unload_model(made)
 
 
 @app.command("models")

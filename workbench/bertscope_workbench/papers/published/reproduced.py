@@ -7,10 +7,11 @@ from typing import Literal
 
 from bertscope import Model
 from bertscope.errors import invalid_argument
+from bertscope.questions.facts.questions import relations_by_name
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
-from bertscope_workbench.papers.published.easy_facts import with_easy_groups
+from bertscope_workbench.analyses.names import NAME_NOUNS, guessed, name_questions
 from bertscope_workbench.papers.published.figures import (
     DIFFERS,
     REPRODUCED,
@@ -21,9 +22,16 @@ from bertscope_workbench.papers.published.figures import (
     differences,
     figures_of,
 )
-from bertscope_workbench.papers.published.item_kinds import Association, Blank, Choice, Known, Pair, Skipped
-from bertscope_workbench.papers.published.kept_rows import KeptRows
-from bertscope_workbench.papers.published.outcomes import Outcome, ask_associations, ask_facts, ask_pairs, ask_words
+from bertscope_workbench.papers.published.item_kinds import Association, Blank, Choice, Item, Known, Pair, Skipped
+from bertscope_workbench.papers.published.kept_rows import KeptRows, OnDone
+from bertscope_workbench.papers.published.outcomes import (
+    Outcome,
+    ask_associations,
+    ask_facts,
+    ask_pairs,
+    ask_words,
+    fact_results,
+)
 from bertscope_workbench.papers.published.readers import Questions, read_questions
 from bertscope_workbench.papers.published.reproduction import Reproduction
 
@@ -31,6 +39,8 @@ ReproductionVerdict = Literal["reproduced", "differs", "nothing to compare", "no
 UNCOMPARED: ReproductionVerdict = "nothing to compare"
 OnShare = Callable[[int, int | None], object]
 """Hears how many items are answered, of how many."""
+EASY, HARD = "easy to guess", "not easy to guess (UHN)"
+"""Groups of facts (LAMA-UHN, Poerner et al. 2020)."""
 
 
 @record
@@ -127,6 +137,31 @@ def read_all(
     if vocabulary is not None and not any(each.ranks for each in reproductions):
         raise invalid_argument("vocabulary", "no claim ranks words among a vocabulary; leave it out")
     return {each.name: read_questions(each, folder, limit, vocabulary, own) for each in reproductions}
+
+
+def with_easy_groups(kept: KeptRows, model: Model, questions: Questions, on_done: OnDone) -> Questions:
+    """Returns items with one group more, EASY or HARD, if the reproduction says `uhn`; else the same ones.
+
+    A fact is easy if its subject contains a right object, letter case ignored, or if the model guesses the object from a part
+    of the person's name, as in `Client.guess_by_name`. A baseline is asked the same facts: those that are easy for the model.
+    """
+    if not questions.reproduction.options.get("uhn"):
+        return questions
+    name = questions.reproduction.name
+
+    known = [item for item in questions.read.items if isinstance(item, Known)]
+    numbers, asked, relations = name_questions([item.fact for item in known], NAME_NOUNS)
+    by_name: frozenset[int] = frozenset()
+    if asked:
+        found = fact_results(kept, f"{name}-names", model, asked, relations_by_name(relations), on_done)
+        taken = [(number, result) for number, result in zip(numbers, found, strict=True) if not isinstance(result, str)]
+        by_name = guessed([number for number, _ in taken], [result for _, result in taken])
+    divided: list[Item] = []
+    for index, item in enumerate(known):
+        subject = item.fact.subject.lower()
+        easy = index in by_name or any(word.lower() in subject for word in item.fact.objects)
+        divided.append(replace(item, groups=(*item.groups, EASY if easy else HARD)))
+    return replace(questions, read=replace(questions.read, items=divided))
 
 
 def _outcomes(kept: KeptRows, model: Model, questions: Questions, on_share: OnShare) -> list[Outcome]:
