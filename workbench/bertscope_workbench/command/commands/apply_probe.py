@@ -16,7 +16,7 @@ from rich.text import Text
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions, SummaryOptions
 from bertscope_workbench.command.options.sources import source_of
 from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.files import read_file
@@ -47,20 +47,10 @@ def apply_probe(
     call: options.CallOptions,
 ) -> None:
     kept = read_file(probe, load_probe)
-    source = source_of(texts, lambda: read_span_texts(texts, label, limit=limit))
-    with to.connect(call.timeout) as client, source.some_left(), answering("classifying") as show:
-        found = client.apply_probe(
-            kept,
-            source.items,
-            layers=layer,
-            any_weights=any_weights,
-            on_progress=show,
-            on_rejected=source.reject,
-            **to.arguments(),
-            **call.arguments(),
-        )
-    written = out.write(found) + summary.write(score_columns(found))
-    print_result(found, document, print_applied, json=call.json, written=written, source=source)
+    asked = AskedResult(to, call, out, source_of(texts, lambda: read_span_texts(texts, label, limit=limit)))
+    with asked.asking(answering("classifying")) as (client, how):
+        found = client.apply_probe(kept, asked.items, layers=layer, any_weights=any_weights, **how)
+    asked.show(found, document, print_applied, written=summary.write(score_columns(found)))
 
 
 def score_columns(found: AppliedProbe) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import offered, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.output import Failure, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
@@ -34,22 +34,12 @@ def cka(
     out: OutputOptions = offered(output="Write a row for each two layers: .csv, .tsv, .jsonl, .parquet, .tex."),
     call: options.CallOptions,
 ) -> None:
-    source = file.source()
-    with to.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
-        found = client.compare_representations(
-            source.items,
-            compare,
-            layers=layer,
-            other_layers=other_layer,
-            on_progress=show,
-            on_rejected=source.reject,
-            **to.arguments(),
-            **call.arguments(),
-        )
+    asked = AskedResult(to, call, out, file.source())
+    with asked.asking(answering("comparing")) as (client, how):
+        found = client.compare_representations(asked.items, compare, layers=layer, other_layers=other_layer, **how)
     if not found.compared_texts:
         raise Failure(f"nothing to compare: {plural(found.texts, 'text')} of fewer than four words; give texts of four or more")
-    written = out.write(found, partial(save_representations, found))
-    print_result(found, comparison_document, print_representations, json=call.json, written=written, source=source)
+    asked.show(found, comparison_document, print_representations, partial(save_representations, found))
 
 
 def print_representations(screen: Console, found: RepresentationComparison) -> None:

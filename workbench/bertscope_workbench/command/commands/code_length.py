@@ -19,9 +19,9 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.views.output import plural, titled, trained_document
-from bertscope_workbench.command.views.progress import studying
+from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.plots.code_length import save_code_length
 
@@ -43,21 +43,10 @@ def code_length(
     call: options.LongCallOptions,
 ) -> None:
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))
-    with to.connect(call.timeout) as client, studying() as show:
-        found = measure_code_length(
-            client,
-            texts,
-            dev=held,
-            layers=layer,
-            pooling=pooling,
-            l2=l2,
-            seed=seed,
-            **to.arguments(),
-            on_progress=lambda event: show("coding", event.done, event.total),
-            **call.arguments(),
-        )
-    written = out.write(found, partial(save_code_length, found))
-    print_result(found, document, print_code_lengths, json=call.json, written=written)
+    asked = AskedResult[Any](to, call, out)
+    with asked.asking(answering("coding")) as (client, how):
+        found = measure_code_length(client, texts, dev=held, layers=layer, pooling=pooling, l2=l2, seed=seed, **how)
+    asked.show(found, document, print_code_lengths, partial(save_code_length, found))
 
 
 def print_code_lengths(screen: Console, found: CodeLengths) -> None:

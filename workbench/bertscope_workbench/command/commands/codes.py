@@ -19,7 +19,7 @@ from bertscope_workbench.command.checked_commands import modes
 from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import printable, table, titled
 from bertscope_workbench.command.views.progress import training
@@ -67,7 +67,8 @@ def train(
     """
     require_output(save, (".safetensors",), "--save")
     parts = [[] if path is None else TextFileOptions(file=path, limit=limit).source().items for path in (file, dev)]
-    with to.connect(call.timeout) as client, training() as show_progress:
+    asked = AskedResult[Any](to, call, out)
+    with asked.asking(training()) as (client, how):
         found = client.train_codes(
             parts[0],
             layer=layer,
@@ -78,14 +79,10 @@ def train(
             learning_rate=rate,
             epochs=epochs,
             seed=seed,
-            **to.arguments(),
-            on_progress=show_progress,
-            **call.arguments(),
+            **how,
         ).described(about)
-    written = out.write(found)
-    if save is not None:
-        written.append(kept(lambda path: found.save(path, half=half), save))
-    print_result(found, document, print_codes, json=call.json, written=written)
+    files = [] if save is None else [kept(lambda path: found.save(path, half=half), save)]
+    asked.show(found, document, print_codes, written=files)
 
 
 def document(found: SparseCodes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled, trained_document
@@ -56,26 +56,16 @@ def erase(
     require_output(save, (".npz",), "--save")
     parts = [read_probe_part(path, label, limit) for path in (file, test)]
     texts = None if loss is None else read_file(loss, files.read_texts)
-    with to.connect(call.timeout) as client, training() as show:
+    asked = AskedResult[Any](to, call, out)
+    with asked.asking(training()) as (client, how):
         found = client.train_eraser(
-            parts[0],
-            method=method,
-            test=parts[1],
-            layers=layer,
-            rank=rank,
-            pooling=pooling,
-            seed=seed,
-            **to.arguments(),
-            on_progress=show,
-            **call.arguments(),
+            parts[0], method=method, test=parts[1], layers=layer, rank=rank, pooling=pooling, seed=seed, **how
         )
         losses = None if texts is None else amnesic(client, found, texts, call, to)
     columns = {**found.columns(), **({} if losses is None else losses.columns())}
-    written = out.write(columns)
-    if save is not None:
-        written.append(kept(found.save, save))
+    maps = [] if save is None else [kept(found.save, save)]
     shown = partial(print_eraser, parts=parts, losses=losses)
-    print_result(found, partial(document, losses=losses), shown, json=call.json, written=written)
+    asked.show(found, partial(document, losses=losses), shown, table=columns, written=maps)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.models import Models, side_by_side
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import (
@@ -110,18 +110,16 @@ def layers(
 ) -> None:
     require_output(keep, (".npz",), "--keep")
     parts = asked.parts()
-    with to.connect(call.timeout) as client, training() as show:
-        more = {"weights": keep is not None, **to.arguments(), **call.arguments()}
-        found = asked.train(client, parts, on_progress=show, **more)
+    run = AskedResult[Any](to, call, out)
+    with run.asking(training()) as (client, how):
+        found = asked.train(client, parts, weights=keep is not None, **how)
     shown_by: tuple[Any, ...] = (save_probe, document, print_probe)
     if asked.values:
         shown_by = (save_regression_probe, regression_document, print_regression)
     save, shown, view = shown_by
-    written = out.write(found, partial(save, found))
-    if keep is not None:
-        written.append(kept(KeptProbe.of(found).save, keep))
+    files = [] if keep is None else [kept(KeptProbe.of(found).save, keep)]
     problems = [problem for part in parts if part for problem in part.problems]
-    print_result(found, shown, partial(view, problems=problems), json=call.json, written=written)
+    run.show(found, shown, partial(view, problems=problems), partial(save, found), written=files)
 
 
 @app.command("models")

@@ -18,7 +18,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import PARTS, percent, plural, trained_document
@@ -48,7 +48,8 @@ def structural_probe(
     call: options.LongCallOptions,
 ) -> None:
     parts = [_read(path, limit) for path in (file, dev, test)]
-    with to.connect(call.timeout) as client, training() as show:
+    asked = AskedResult[Any](to, call, out)
+    with asked.asking(training()) as (client, how):
         found = client.train_structural_probe(
             parts[0],
             quantity=quantity,
@@ -60,13 +61,11 @@ def structural_probe(
             max_epochs=epochs,
             seeds=seeds,
             seed=seed,
-            **to.arguments(),
-            on_progress=show,
-            **call.arguments(),
+            **how,
         )
-    written = out.write(found, partial(save_structural_probe, found))
     problems = [problem for part in parts if part for problem in part.problems]
-    print_result(found, document, partial(print_structural_probe, problems=problems), json=call.json, written=written)
+    view = partial(print_structural_probe, problems=problems)
+    asked.show(found, document, view, partial(save_structural_probe, found))
 
 
 def _read(path: Path | None, limit: int | None) -> TreeTexts:

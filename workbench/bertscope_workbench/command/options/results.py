@@ -1,15 +1,17 @@
 """Options of the files that a command writes, and the printing of its result."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast
 
 from bertscope.values.display import ShownAsTable
 from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import draw, partial_name, require_plot
@@ -17,7 +19,11 @@ from bertscope_workbench.command.views.output import console, print_json
 from bertscope_workbench.command.views.table_files import require_table, write_columns
 from bertscope_workbench.plots.look import Look
 
+if TYPE_CHECKING:
+    from bertscope import Client
+
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Save(Protocol):
@@ -112,3 +118,42 @@ def print_written(screen: Console, paths: Iterable[Path | None]) -> None:
     for path in paths:
         if path is not None:
             screen.print(f"wrote {path}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class AskedResult(Generic[Item]):
+    """A call that has one result: how it is asked, of texts of a file or others, and how its result is written and shown."""
+
+    to: ModelOptions
+    call: options.LongCallOptions
+    out: OutputOptions
+    source: Source[Item] | None = None
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The texts."""
+        return () if self.source is None else self.source.items
+
+    @contextmanager
+    def asking(self, progress: AbstractContextManager[Callable[[Any], None]]) -> Iterator[tuple["Client", dict[str, Any]]]:
+        """Gives the client, and the arguments of the call that say how: changes of the model, `truncate`, `model` and
+        `timeout`, and what hears of progress and of texts that the server rejects."""
+        some_left = nullcontext() if self.source is None else self.source.some_left()
+        with self.to.connect(self.call.timeout) as client, some_left, progress as show:
+            how = {"on_progress": show, **self.to.arguments(), **self.call.arguments()}
+            yield client, how if self.source is None else how | {"on_rejected": self.source.reject}
+
+    def show(
+        self,
+        found: T,
+        document: Callable[[T], dict[str, Any]],
+        view: Callable[[Console, T], None],
+        save: Save | None = None,
+        *,
+        table: Mapping[str, Any] | None = None,
+        written: Iterable[Path] = (),
+    ) -> None:
+        """Writes the table of the result, or another one, and with `save` the figure, and prints the result; `written` are
+        files that are written already."""
+        files = [*self.out.write(table if table is not None else cast(ShownAsTable, found), save), *written]
+        print_result(found, document, view, json=self.call.json, written=files, source=self.source)

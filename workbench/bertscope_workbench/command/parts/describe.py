@@ -19,7 +19,7 @@ from bertscope_workbench.command.groups import argument, flag, offered, option
 from bertscope_workbench.command.options.describing import HeadFiles, PairFileOptions, Punctuation
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, side_by_side
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions, print_result
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.options.specifications import numbered
 from bertscope_workbench.command.views.output import fits, plural, print_heading, shade, table, titled
@@ -187,19 +187,10 @@ def compare_heads(
 
       bertscope attention compare bertscope-mini --zero 0 --texts examples/sentences.txt
     """
-    source = texts.source()
-    with to.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
-        found = client.compare_attention(
-            source.items,
-            other,
-            punctuation=punctuation or None,
-            on_progress=show,
-            on_rejected=source.reject,
-            **call.arguments(),
-            **to.arguments(),
-        )
-    written = out.write(found, partial(save_comparison, found))
-    print_result(found, comparison_document, print_comparison, json=call.json, written=written, source=source)
+    asked = AskedResult(to, call, out, texts.source())
+    with asked.asking(answering("comparing")) as (client, how):
+        found = client.compare_attention(asked.items, other, punctuation=punctuation or None, **how)
+    asked.show(found, comparison_document, print_comparison, partial(save_comparison, found))
 
 
 def print_comparison(screen: Console, comparison: AttentionComparison) -> None:

@@ -13,7 +13,7 @@ from bertscope_workbench.command.groups import argument, offered, option
 from bertscope_workbench.command.options import StateLayers
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.views.files import kept, require_output
 from bertscope_workbench.command.views.output import printable, titled
 from bertscope_workbench.command.views.progress import training
@@ -47,23 +47,11 @@ def train_lens(
     """
     require_output(keep, (".npz",), "--keep")
     texts, held = _texts(train), _texts(dev)
-    with to.connect(call.timeout) as client, training() as show:
-        found = client.train_lens(
-            texts,
-            dev=held,
-            layers=layer,
-            normalisation=normalisation,
-            mask_rate=mask_rate,
-            max_epochs=epochs,
-            seed=seed,
-            **to.arguments(),
-            on_progress=show,
-            **call.arguments(),
-        )
-    written = out.write(found)
-    if keep is not None:
-        written.append(kept(found.save, keep))
-    print_result(found, document, print_tuned_lens, json=call.json, written=written)
+    asked = AskedResult[Any](to, call, out)
+    own: dict[str, Any] = {"normalisation": normalisation, "mask_rate": mask_rate, "max_epochs": epochs, "seed": seed}
+    with asked.asking(training()) as (client, how):
+        found = client.train_lens(texts, dev=held, layers=layer, **own, **how)
+    asked.show(found, document, print_tuned_lens, written=[] if keep is None else [kept(found.save, keep)])
 
 
 def _texts(path: Path | None) -> list[TextOrPair]:

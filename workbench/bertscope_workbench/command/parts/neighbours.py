@@ -15,7 +15,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import flag, offered, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import AskedResult, OutputOptions
 from bertscope_workbench.command.views.output import plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 
@@ -43,30 +43,12 @@ def find_neighbours(
 
       bertscope geometry neighbours "The bank of the river." "The bank lent money." --word bank --layer 0,3,6
     """
-    source = file.source()
-    with to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
+    asked = AskedResult(to, call, out, file.source())
+    with asked.asking(answering("searching")) as (client, how):
         found = nearest_neighbours(
-            client,
-            source.items,
-            word,
-            k=nearest,
-            occurrences=occurrences,
-            other_words=other_words,
-            layers=layer,
-            on_progress=show,
-            on_rejected=source.reject,
-            model=call.model,
-            truncate=call.truncate,
-            **to.arguments(),
+            client, asked.items, word, k=nearest, occurrences=occurrences, other_words=other_words, layers=layer, **how
         )
-    print_result(
-        found,
-        neighbours_document,
-        partial(print_neighbours, texts=source.items),
-        json=call.json,
-        written=out.write(found),
-        source=source,
-    )
+    asked.show(found, neighbours_document, partial(print_neighbours, texts=asked.items))
 
 
 def neighbours_document(found: Neighbourhoods) -> dict[str, Any]:
