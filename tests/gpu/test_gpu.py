@@ -61,9 +61,7 @@ def test_half_precisions_are_close(subject: Subject, precision: str, watch: bool
 
 
 @pytest.mark.parametrize(
-    ("processor", "shape"),
-    [(DEVICE, (1, 384, 384)), (DEVICE, (33, 3072, 64)), (torch.device("cpu"), (33, 3072, 64))],
-    ids=str,
+    ("processor", "shape"), [(DEVICE, (1, 384, 384)), (DEVICE, (33, 3072, 64)), (torch.device("cpu"), (33, 3072, 64))], ids=str
 )
 def test_products_of_integers_are_exact(processor: torch.device, shape: tuple[int, int, int]) -> None:
     """On the CPU as well: the processor beside a GPU is seldom one that all other tests ran on."""

@@ -149,11 +149,7 @@ def check_alive() -> Callable[[Host], None]:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a benchmark asks for, once it has been checked it takes a moment, and what it builds is tiny."""
-    parse, choose, runtime = (
-        benchmark_requests.parse_measurement,
-        studies_api.choose_systems,
-        studies_api.parse_runtime,
-    )
+    parse, choose, runtime = (benchmark_requests.parse_measurement, studies_api.choose_systems, studies_api.parse_runtime)
     tiny = Transformer("bert", 1, 16, 24, 2, vocabulary=100)
 
     def measurement(*args: Any) -> Measurement:

@@ -11,12 +11,7 @@ import torch
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.metrics import Metric
-from bertscope_service.analyses.observers.predictions import (
-    GoldObserver,
-    GoldScores,
-    LabelObserver,
-    LossObserver,
-)
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores, LabelObserver, LossObserver
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

@@ -1,6 +1,5 @@
 """Checkpoints whose files lie: each one a change to a good folder, and what the error must name."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,37 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+
+from tests.support.edited_files import edit, edit_bytes, edit_header, edit_tensors
 
 HUGE = 10**9
 NAN, INFINITY = math.nan, math.inf
-
-
-def edit(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a JSON file; `change` may give another content."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    changed = change(content)
-    path.write_text(json.dumps(content if changed is None else changed), encoding="utf-8")
-
-
-def edit_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
-    path.write_bytes(change(path.read_bytes()))
-
-
-def edit_tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    tensors = load_file(path)
-    change(tensors)
-    save_file(tensors, path, {"format": "pt"})
-
-
-def edit_header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a file of weights says of the tensors behind its header."""
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    change(header)
-    written = json.dumps(header).encode()
-    path.write_bytes(len(written).to_bytes(8, "little") + written + content[8 + length :])
 
 
 @dataclass(frozen=True)

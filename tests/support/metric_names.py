@@ -1,38 +1,7 @@
-"""The metrics that a server has: what it exports, dashboards, alerts and the documentation are compared with them."""
+"""The metrics of a server, as the page about watching lists them: exports, dashboards and alerts are compared with them."""
 
-METRIC_NAMES = frozenset(
-    {
-        "bertscope_requests_total",
-        "bertscope_request_seconds",
-        "bertscope_requests_in_flight",
-        "bertscope_received_bytes_total",
-        "bertscope_sent_bytes_total",
-        "bertscope_queue_rows",
-        "bertscope_queue_tokens",
-        "bertscope_queue_seconds",
-        "bertscope_queue_wait_seconds",
-        "bertscope_queue_limit_tokens",
-        "bertscope_batch_rows",
-        "bertscope_batch_seconds",
-        "bertscope_batch_tokens_total",
-        "bertscope_batches_failed_total",
-        "bertscope_device_broken",
-        "bertscope_device_stalled",
-        "bertscope_device_lent",
-        "bertscope_rows_dropped_total",
-        "bertscope_rejected_total",
-        "bertscope_malformed_total",
-        "bertscope_event_loop_delay_seconds",
-        "bertscope_serving",
-        "bertscope_models",
-        "bertscope_model_calls_total",
-        "bertscope_model_load_seconds",
-        "bertscope_model_weight_bytes",
-        "bertscope_device_memory_bytes",
-        "bertscope_pinned_memory_bytes",
-        "bertscope_reload_failing",
-        "bertscope_certificate_expiry_timestamp_seconds",
-        "bertscope_build_info",
-        "bertscope_export_cache_bytes",
-    }
-)
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text(encoding="utf-8")
+METRIC_NAMES = frozenset(re.findall(r"`(bertscope_\w+)`", PAGE))

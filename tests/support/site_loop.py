@@ -1,7 +1,7 @@
 """Sweeps over sites and over paths by loops with plain hooks on transformers' own modules."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,8 +170,11 @@ def after(first: Change, second: Change) -> Change:
     return lambda x: second(first(x))
 
 
-def path_values(loop: Loop, changed: int, giver: int) -> dict[Edge, float]:
-    """The target of a run of the first pair with each path changed. The first pass freezes all parts but the sender and shows
+def path_values(
+    loop: Loop, changed: int, giver: int, senders: Sequence[int] | None = None, receivers: Container[int] | None = None
+) -> dict[Edge, float]:
+    """The target of a run of the first pair with each path changed, between all layers unless some are chosen; the logits are
+    read above the last. The first pass freezes all parts but the sender and shows
     what each receiver would read; in the second, one receiver reads that."""
     base, (_, other) = loop.runs[0][changed], loop.run(loop.runs[0][giver])
     _, seen = loop.run(base)
@@ -181,7 +184,10 @@ def path_values(loop: Loop, changed: int, giver: int) -> dict[Edge, float]:
     def again(place: Place, vectors: torch.Tensor, columns: slice = slice(None)) -> float:
         return loop.run(base, (place, put(vectors, everywhere, columns)))[0]
 
-    for layer in range(layers):
+    def chosen(first: int) -> Iterator[int]:
+        return (number for number in range(first, layers) if receivers is None or number in receivers)
+
+    for layer in range(layers) if senders is None else senders:
         for head in (*range(HEAD_COUNT), None):
             site = FEED_FORWARD if head is None else HEADS
             parts = {(kind, number) for kind in (ATTENTION, FEED_FORWARD) for number in range(layers)}
@@ -193,10 +199,11 @@ def path_values(loop: Loop, changed: int, giver: int) -> dict[Edge, float]:
             sent[:, columns] = other[site, layer][:, columns]
             frozen[site, layer] = put(sent, everywhere)
             at_logits, read = loop.run((base[0], base[1] | frozen))
-            found[site, layer, head, 5, layers, None] = at_logits
-            for number in range(layer + (head is None), layers):
+            if receivers is None or layers in receivers:
+                found[site, layer, head, 5, layers, None] = at_logits
+            for number in chosen(layer + (head is None)):
                 found[site, layer, head, 4, number, None] = again((FEED_FORWARD, number), raw[FEED_FORWARD, number])
-            for number in range(layer + 1, layers):
+            for number in chosen(layer + 1):
                 for part, name in enumerate((QUERY, KEY, VALUE), 1):
                     for one in range(HEAD_COUNT):
                         place, of_head = (name, number), slice(one * size, (one + 1) * size)

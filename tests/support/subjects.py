@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support.family import THREE
+from tests.support.family import FAMILY, THREE
 from tests.support.reference import Subject
-from tests.support.tiny import ARCHITECTURES, FAMILY
+from tests.support.tiny import ARCHITECTURES
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -247,22 +247,10 @@ class Measurer:
 
     def values(self, objective: ablation.Objective, changes: Changes, base: Changes = {}) -> NDArray[np.float64]:  # noqa: B006
         """[metrics, items]."""
-        match objective.WhichOneof("kind"):
-            case "cloze":
-                return self._cloze(objective.cloze, changes)
-            case "classification":
-                return self._labelled(objective.classification, changes)
-            case "regression":
-                return self._rated(objective.regression, changes)
-            case "similarity":
-                return self._similar(objective.similarity, changes)
-            case "multi_label":
-                return self._label_sets(objective.multi_label, changes)
-            case "divergence":
-                return self._divergence(objective.divergence, changes, base)
-            case "masked_lm_loss":
-                return self._all_masked(objective.masked_lm_loss, changes)
-        return self._minimal_pairs(objective.minimal_pairs, changes)
+        kind = str(objective.WhichOneof("kind"))
+        more = (base,) if kind == "divergence" else ()
+        values: NDArray[np.float64] = getattr(self, f"_{kind}")(getattr(objective, kind), changes, *more)
+        return values
 
     def _cloze(self, prompts: ablation.ClozePrompts, changes: Changes) -> NDArray[np.float64]:
         rows = []
@@ -276,12 +264,12 @@ class Measurer:
             rows.append([float(ranked == 1), 1 / ranked, -best])
         return np.array(rows).T
 
-    def _labelled(self, texts: ablation.LabelledTexts, changes: Changes) -> NDArray[np.float64]:
+    def _classification(self, texts: ablation.LabelledTexts, changes: Changes) -> NDArray[np.float64]:
         logs = self.label_logs([text.input for text in texts.texts], changes)
         golds = [text.label_index for text in texts.texts]
         return np.stack([logs.argmax(axis=1) == golds, -logs[np.arange(len(golds)), golds]])
 
-    def _rated(self, texts: ablation.RatedTexts, changes: Changes) -> NDArray[np.float64]:
+    def _regression(self, texts: ablation.RatedTexts, changes: Changes) -> NDArray[np.float64]:
         """Correlations by scipy, the same for each item."""
         request = classification.PredictValuesRequest(inputs=[text.input for text in texts.texts], **self.fields(changes))
         reply = self.host.classification.PredictValues(request, timeout=CALL_SECONDS)
@@ -290,7 +278,7 @@ class Measurer:
         correlations = (0.0 if constant else compare(found, golds).statistic for compare in (stats.pearsonr, stats.spearmanr))
         return np.stack([*(np.full(len(golds), one) for one in correlations), (found - golds) ** 2])
 
-    def _similar(self, texts: ablation.SimilarTexts, changes: Changes) -> NDArray[np.float64]:
+    def _similarity(self, texts: ablation.SimilarTexts, changes: Changes) -> NDArray[np.float64]:
         """Correlations by scipy of cosines of the vectors that EmbedTexts gives, the same for each item."""
         inputs = [common.TextInput(text=text) for pair in texts.pairs for text in (pair.input.text, pair.input.text_pair)]
         request = states.EmbedTextsRequest(inputs=inputs, pooling=texts.pooling, **self.fields(changes))
@@ -301,7 +289,7 @@ class Measurer:
         found = [compare(cosines, golds).statistic for compare in (stats.pearsonr, stats.spearmanr)]
         return np.array([[value] * len(golds) for value in found])
 
-    def _label_sets(self, texts: ablation.LabelSets, changes: Changes) -> NDArray[np.float64]:
+    def _multi_label(self, texts: ablation.LabelSets, changes: Changes) -> NDArray[np.float64]:
         """F1 of all labels, the same for each item."""
         shares = np.exp(self.label_logs([text.input for text in texts.texts], changes))
         golds = np.array([[name in text.labels for name in LABELS[: shares.shape[1]]] for text in texts.texts])
@@ -343,7 +331,7 @@ class Measurer:
         divergences = [(np.exp(before) * (before - after)).sum(axis=1).mean() for before, after in pairs]
         return np.array([divergences])
 
-    def _all_masked(self, given: ablation.MaskedLmLoss, changes: Changes) -> NDArray[np.float64]:
+    def _masked_lm_loss(self, given: ablation.MaskedLmLoss, changes: Changes) -> NDArray[np.float64]:
         """With every word masked, so that nothing has to be known of how words are chosen."""
         assert given.mask_share == 1
         losses = []

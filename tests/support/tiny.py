@@ -37,30 +37,7 @@ from transformers import (
 
 from tests.support.family import FAMILY, MAX_TOKENS
 
-__all__ = [
-    "ARCHITECTURES",
-    "FAMILY",
-    "LABELS",
-    "SENTENCES",
-    "TAGS",
-    "TASKS",
-    "corrupt_weights",
-    "pickle_only",
-    "unsupported",
-    "write_checkpoint",
-    "write_lab",
-]
-
-ARCHITECTURES: tuple[str, ...] = (
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "distilbert",
-    "albert",
-    "electra",
-    "mobilebert",
-    "modernbert",
-)
+ARCHITECTURES = ("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "mobilebert", "modernbert")
 """Those that most tests run on; parity with transformers is tested on all of `FAMILY`."""
 
 QUERIES_AND_KEYS = ("query", "key", "q_lin", "k_lin", "q_proj", "k_proj", "Wqkv")

@@ -1,16 +1,20 @@
-"""What guards the contract notices what it is there for."""
+"""Generators read the contract: lint and checks of breaking changes, OpenAPI, and factories of tensors."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 from bertscope_service.contract import METHODS
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tools.protos import checks, classes, contract, rules
 from tools.protos.files import PROTOS, described
 from tools.protos.lint import buf, image
+from tools.protos.openapi import CODES, PATH
 from tools.protos.sections import filled
+from tools.tensor_factories import CHECKED, check
 
 CLOZE = "bertscope/v1/cloze.proto"
 
@@ -118,3 +122,96 @@ def test_a_class_gets_the_fields_of_messages(fields: dict[str, dict[str, classes
         "    # End of what is generated.",
         "    end: str",
     ]
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def document():
+    return json.loads((ROOT / PATH).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def operations(document):
+    return [operation for ways in document["paths"].values() for operation in ways.values()]
+
+
+@pytest.mark.slow
+def test_it_is_valid(document):
+    assert document["openapi"].startswith("3.1.")
+    assert [*OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_every_path_of_the_contract_is_there(document):
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    written = {(way.split()[0], way.split()[1]) for way in page.split("`") if way.startswith(("GET /v1", "POST /v1"))}
+    described = {
+        (verb.upper(), path.replace("{model}", "{id}").replace("{name}", "{id}"))
+        for path, ways in document["paths"].items()
+        for verb in ways
+    }
+    assert described == written
+
+
+def test_operations_carry_their_policy(operations):
+    by_path = {method.path: method for method in METHODS.values()}
+    for operation in operations:
+        own, method = operation["x-bertscope"], by_path[operation["x-bertscope"]["rpc"]]
+        assert own["role"].upper() == method.role.name
+        assert own["work"].upper() == method.work.name
+        assert (own["idempotent"], own["streaming"]) == (method.idempotent, method.streaming)
+        assert operation["description"]
+        assert operation["summary"]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+
+
+def test_errors_have_the_form_of_a_status(document, operations):
+    responses = document["components"]["responses"]
+    assert {f"E{code}" for code in CODES.values()} == set(responses)
+    for response in responses.values():
+        assert response["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Status"}
+    for operation in operations:
+        assert {"401", "403", "503"} <= operation["responses"].keys()
+    (fill,) = (each for each in operations if each["operationId"] == "fillMask")
+    assert {"400", "404", "429", "501"} <= fill["responses"].keys()
+
+
+def found(folder: Path, source: str) -> list[str]:
+    (folder / "module.py").write_text(source, encoding="utf-8")
+    return [line.rpartition(": ")[2] for line in check(folder)]
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("torch.empty((2, 3))", "torch.empty(...) without dtype= and device="),
+        ("torch.zeros(3, device=device)", "torch.zeros(...) without dtype="),
+        ("torch.arange(3, dtype=torch.int64)", "torch.arange(...) without device="),
+        ("x = [torch.tensor(1) for _ in range(3)]", "torch.tensor(...) without dtype= and device="),
+        ("torch.Tensor(3)", "torch.Tensor(...) takes the default number format; use torch.tensor or torch.empty"),
+        ("torch.set_default_dtype(torch.float16)", "torch.set_default_dtype(...) changes what other threads see"),
+        ("from torch import zeros", "import torch, and call torch.zeros"),
+    ],
+)
+def test_a_tensor_with_a_default_is_found(tmp_path: Path, source: str, what: str) -> None:
+    assert found(tmp_path, source) == [what]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "torch.empty((2, 3), dtype=torch.float32, device=device)",
+        "torch.zeros_like(x) + x.new_empty(3)",
+        "torch.ones(3, **options)",
+        "numpy.zeros(3)",
+        "def f(x: torch.Tensor) -> torch.Tensor: ...",
+    ],
+)
+def test_what_is_named_passes(tmp_path: Path, source: str) -> None:
+    assert found(tmp_path, source) == []
+
+
+@pytest.mark.slow
+def test_the_service_passes() -> None:
+    assert check(CHECKED) == []

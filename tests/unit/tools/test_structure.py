@@ -131,8 +131,7 @@ def test_only_real_packages_hold_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "unknown"),
-    [("tests", "benchmarks"), ("benchmarks", "tests"), ("tools", "tests"), ("tools", "benchmarks")],
+    ("folder", "unknown"), [("tests", "benchmarks"), ("benchmarks", "tests"), ("tools", "tests"), ("tools", "benchmarks")]
 )
 def test_what_a_folder_does_not_import(folder: str, unknown: str) -> None:
     found = modules(ROOT / folder)

@@ -1,6 +1,7 @@
 """Whether one text follows another, against transformers' own classes, one pair at a time; checkpoints without that head."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.loading import load_encoder
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForNextSentencePrediction, AutoModelForPreTraining
 
 from tests.support.compressed import made
+from tests.support.edited_files import edit_tensors
 from tests.support.exports import load_exported, made_once
 from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
@@ -77,12 +78,8 @@ def test_graphs_give_the_same_probabilities(related: Subject, export_cache: Path
 
 def edited(folder: Path, target: Path, edit: Callable[[dict[str, torch.Tensor]], None]) -> Path:
     """A copy of a checkpoint with other weights."""
-    target.mkdir()
-    for path in folder.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    weights = load_file(target / "model.safetensors")
-    edit(weights)
-    save_file(weights, target / "model.safetensors", {"format": "pt"})
+    shutil.copytree(folder, target)
+    edit_tensors(target / "model.safetensors", edit)
     return target
 
 

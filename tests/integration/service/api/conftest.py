@@ -1,4 +1,4 @@
-"""Fixtures: one thread for all, as transformers runs beside the server, clients, and models that are warm at once."""
+"""Fixtures: one thread for all, as transformers runs beside the server, clients, models that are warm at once, and servers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import bertscope
 import pytest
 from bertscope_service.models import timed_runs
 
-from tests.support.harness import Host
+from tests.support.harness import Host, LoopThread, launched
 from tests.support.plain import Plain
 from tests.support.subjects import one_thread
 
@@ -41,3 +41,10 @@ def plain(model: str, checkpoints: dict[str, Path]) -> Plain:
 def lab_client(lab: Host) -> Iterator[bertscope.Client]:
     with bertscope.Client(lab.target) as connected:
         yield connected
+
+
+@pytest.fixture(scope="module")
+def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
+    """Hosts the checkpoints of the module's own `folders` under their names; the first is the default."""
+    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
+        yield running

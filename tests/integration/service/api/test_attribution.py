@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -158,12 +158,6 @@ def folders(
     PASSAGE_TOKENS["after"] = sum(start >= PASSAGE.index("cat") for start, _ in pieces)
     VECTORS["other"] = plain.run(OTHER).last_hidden_state[0].double().mean(dim=0)
     return found
-
-
-@pytest.fixture(scope="module")
-def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
-        yield running
 
 
 def asked(case: Case, **fields: Any) -> dict[str, Any]:

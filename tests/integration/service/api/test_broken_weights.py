@@ -12,8 +12,8 @@ from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2
 from bertscope_service.contract import METHODS, Work
-from safetensors.torch import load_file, save_file
 
+from tests.support.edited_files import edit_tensors
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.sweeps import MEAN, ZERO, Request, cloze_prompts, divergence, head_set, labelled, minimal_pairs
 from tools.protos.samples import SAID, good
@@ -45,6 +45,12 @@ OTHERS: dict[str, tuple[str, Any]] = {
 }
 
 
+def overflow(weights: dict[str, torch.Tensor]) -> None:
+    for key, values in weights.items():
+        if "layer.2.attention.output.LayerNorm.weight" in key:
+            values.fill_(torch.finfo(values.dtype).max)
+
+
 @pytest.fixture(scope="module")
 def sick(
     loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
@@ -55,13 +61,9 @@ def sick(
         name: sorters[name] for name in ("sorter", "tagger", "rater", "answerer")
     }
     for name, folder in folders.items():
-        path = Path(shutil.copytree(folder, root / name)) / "model.safetensors"
-        weights = load_file(path)
-        for key, values in weights.items():
-            if "layer.2.attention.output.LayerNorm.weight" in key:
-                values.fill_(torch.finfo(values.dtype).max)
-        save_file(weights, path, {"format": "pt"})
-        models.append(f"{name}={path.parent}")
+        copy = Path(shutil.copytree(folder, root / name))
+        edit_tensors(copy / "model.safetensors", overflow)
+        models.append(f"{name}={copy}")
     with launched(loop, model=models) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""FillMask through gRPC gives what transformers gives."""
+"""FillMask through gRPC gives what transformers gives, and joint fillings of masks the numbers of their definition."""
 
 import math
 from collections.abc import Callable
@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from transformers import AutoModelForMaskedLM
 
 from tests.support.calls import call
+from tests.support.decoding import Definition
 from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.plain import Plain
@@ -178,3 +181,75 @@ def test_a_cut_text_leaves_room_for_the_longest_candidate_of_any_text(host: Host
     given = [{"words": ["cat"]}, {"words": ["unplayable"]}]
     results = fill(host, "bert", [LONG] * 2, text_candidates=given, truncate=True).results
     assert [len(one.masks[0].predictions[0].pieces) > 1 for one in results] == [False, True]
+
+
+JOINT = "The [MASK] sat on the [MASK]."
+BEAM, LEFT_TO_RIGHT = cloze.MASK_DECODING_BEAM, cloze.MASK_DECODING_LEFT_TO_RIGHT
+CONFIDENCE_FIRST = cloze.MASK_DECODING_CONFIDENCE_FIRST
+
+
+def decode(host: Host, model: str = "bert", texts: Any = (JOINT,), **fields: Any) -> Any:
+    return call(host, "FillMask", model=f"models/{model}", texts=texts, **fields)
+
+
+def sums(result: cloze.FilledText) -> list[float]:
+    return [filling.log_probability for filling in result.fillings]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["bert", "roberta"])
+@pytest.mark.parametrize("decoding", [LEFT_TO_RIGHT, CONFIDENCE_FIRST, BEAM])
+def test_fillings_are_those_of_the_definition(host: Host, model: str, decoding: int, checkpoints: dict[str, Path]) -> None:
+    definition = Definition(checkpoints[model])
+    width = {"beam_width": 3} if decoding == BEAM else {}
+    (result,) = decode(host, model, decoding=decoding, top_k=4, **width).results
+    tokenizer = TextTokenizer.load(checkpoints[model], 64)
+    sequence = tokenizer.encode(JOINT).sequence
+    positions = [mask.token_index for mask in result.masks]
+    assert [(mask.start, mask.end, len(mask.predictions)) for mask in result.masks] == [(4, 10, 0), (22, 28, 0)]
+    if decoding == BEAM:
+        expected = definition.beam(sequence, positions, 4, 3)
+    else:
+        expected = definition.greedy(sequence, positions, 4, confident=decoding == CONFIDENCE_FIRST)
+    assert sums(result) == pytest.approx(expected, abs=2e-4)
+    for filling in result.fillings:
+        assert filling.log_probability == pytest.approx(
+            math.fsum(log for span in filling.spans for log in span.log_probabilities)
+        )
+        assert filling.mean_log_probability == pytest.approx(filling.log_probability / 2)
+        assert sorted(step for span in filling.spans for step in span.steps) == [0, 1]
+        for span in filling.spans:
+            assert list(span.pieces) == [tokenizer.piece(token) for token in span.piece_ids]
+            assert span.token == tokenizer.word(span.piece_ids[0])
+
+
+def test_one_mask_gets_the_predictions_of_independent_masks(host: Host) -> None:
+    text = "Paris is the capital of [MASK]."
+    (plain,) = decode(host, texts=[text]).results
+    for decoding in (LEFT_TO_RIGHT, CONFIDENCE_FIRST, BEAM):
+        (result,) = decode(host, texts=[text], decoding=decoding).results
+        ids = [list(filling.spans[0].piece_ids) for filling in result.fillings]
+        assert ids == [list(prediction.piece_ids) for prediction in plain.masks[0].predictions]
+        assert sums(result) == pytest.approx([one.log_probability for one in plain.masks[0].predictions], abs=1e-6)
+    assert not plain.fillings
+
+
+def test_a_text_of_a_batch_is_filled_as_alone(host: Host) -> None:
+    texts = [JOINT, "[MASK] is a city.", "The old man and his [MASK] [MASK] [MASK] to the market every day."]
+    together = decode(host, texts=texts, decoding=BEAM, top_k=3).results
+    for text, result in zip(texts, together, strict=True):
+        (alone,) = decode(host, texts=[text], decoding=BEAM, top_k=3).results
+        assert sums(result) == pytest.approx(sums(alone), abs=2e-5)
+
+
+def test_a_mask_may_stand_for_several_pieces(host: Host) -> None:
+    """By a beam unless another decoding is named; the fillings of one piece are among those that are compared."""
+    (result,) = decode(host, texts=["The [MASK] song."], max_pieces=3, top_k=50).results
+    means = [filling.mean_log_probability for filling in result.fillings]
+    assert means == sorted(means, reverse=True)
+    assert {len(filling.spans[0].pieces) for filling in result.fillings} == {1, 2, 3}
+    (single,) = decode(host, texts=["The [MASK] song."], top_k=1).results
+    ones = [filling.log_probability for filling in result.fillings if len(filling.spans[0].pieces) == 1]
+    assert ones[0] == pytest.approx(single.masks[0].predictions[0].log_probability, abs=2e-5)
+    named = decode(host, texts=["The [MASK] song."], max_pieces=3, top_k=50, decoding=BEAM).results[0]
+    assert named == result

@@ -148,12 +148,7 @@ def of_five_layers(folder: Path) -> None:
     ],
 )
 def test_sources_that_can_not_be_hosted(
-    host: Host,
-    checkpoints: dict[str, Path],
-    tmp_path: Path,
-    spoil: Callable[[Path], Any],
-    reason: str,
-    words: tuple[str, ...],
+    host: Host, checkpoints: dict[str, Path], tmp_path: Path, spoil: Callable[[Path], Any], reason: str, words: tuple[str, ...]
 ) -> None:
     folder = Path(shutil.copytree(checkpoints["bert"], tmp_path / "copy"))
     spoil(folder)

@@ -1,6 +1,6 @@
 """Paths through gRPC: each effect is that of two passes of transformers with plain hooks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from bertscope.v1 import ablation_sites_pb2 as sites
 
 from tests.support.calls import call, refusal
-from tests.support.harness import Host, LoopThread, launched
+from tests.support.harness import Host
 from tests.support.hooked import INPUTS, Hooked
 from tests.support.reference import Reference
 from tests.support.site_loop import Edge, Loop, path_values
@@ -27,12 +27,6 @@ CLOSE = 2e-4
 @pytest.fixture(scope="module")
 def folders(checkpoint: Callable[[str], Path]) -> dict[str, Path]:
     return {name: checkpoint(name) for name in (*INPUTS, "modernbert")}
-
-
-@pytest.fixture(scope="module")
-def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
-        yield running
 
 
 def sweep(host: Host, **fields: Any) -> tuple[dict[Edge, sites.SiteEffect], sites.SiteSweepSummary]:
@@ -74,18 +68,17 @@ def test_noise_and_chosen_layers(zoo: Host, folders: dict[str, Path]) -> None:
     """Several draws, and several texts whose sums add up, however little memory there is."""
     loop = Loop(Hooked(Reference(folders["bert"], torch.float64)), Request(pairs=[NOISY]))
     base = np.mean([loop.run(run)[0] for run in loop.runs[0][1:]])
-    draws = [path_values(loop, number, 0) for number in (1, 2)]
     chosen = {"sender_layers": [2, 1], "receiver_layers": [4, 2]}
+    draws = [path_values(loop, number, 0, *chosen.values()) for number in (1, 2)]
     found, _ = sweep(zoo, pairs=[NOISY], paths=chosen)
-    wanted = {name for name in draws[0] if name[1] in (1, 2) and name[4] in (2, 4)}
-    assert set(found) == wanted
-    for name in wanted:
+    assert set(found) == set(draws[0])
+    for name in found:
         assert found[name].sum == pytest.approx(np.mean([draw[name] for draw in draws]) - base, abs=CLOSE), name
     both, _ = sweep(zoo, pairs=[NOISY, PAIR], paths=chosen)
     alone, _ = sweep(zoo, pairs=[PAIR], paths=chosen)
     needed = int(refusal(zoo, "SweepSites", pairs=[NOISY, PAIR], paths=chosen, memory_bytes=1000).info.metadata["needed"])
     small, _ = sweep(zoo, pairs=[NOISY, PAIR], paths=chosen, memory_bytes=needed)
-    for name in wanted:
+    for name in found:
         assert both[name].sum == pytest.approx(found[name].sum + alone[name].sum, abs=1e-4)
         assert small[name].sum == pytest.approx(both[name].sum, abs=1e-4)
 

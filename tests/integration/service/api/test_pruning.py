@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from tests.support.calls import call, get, load, models_as_before, refusal
-from tests.support.harness import Host, LoopThread, launched, read_maps
+from tests.support.harness import Host, read_maps
 from tests.support.sweeps import (
     LABELLED,
     MASKED,
@@ -53,16 +53,10 @@ def folders(
     return checkpoints | sorters | {"modernbert": modern}
 
 
-@pytest.fixture(scope="module")
-def server(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
-        yield running
-
-
 @pytest.fixture
-def pruner(server: Host) -> Iterator[Host]:
-    with models_as_before(server):
-        yield server
+def pruner(zoo: Host) -> Iterator[Host]:
+    with models_as_before(zoo):
+        yield zoo
 
 
 def asked(name: str, heads: Heads, **fields: Any) -> dict[str, Any]:

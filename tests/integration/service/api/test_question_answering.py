@@ -1,6 +1,5 @@
 """AnswerQuestions through gRPC gives what a search over all spans finds in transformers' own logits."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from bertscope.v1 import question_answering_pb2 as answering
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from tests.support.calls import call
-from tests.support.harness import Host, LoopThread, launched
+from tests.support.harness import Host
 from tests.support.tiny import write_checkpoint
 
 NAMES = ("bert", "roberta", "albert")
@@ -29,12 +28,6 @@ Found = dict[tuple[int, int], float]
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("answerers")
     return {name: write_checkpoint(name, root / name, task="answers", labels=2) for name in NAMES}
-
-
-@pytest.fixture(scope="module")
-def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
-        yield running
 
 
 def ask(host: Host, name: str, *passages: str, question: str = QUESTION, **fields: Any) -> list[answering.AnsweredQuestion]:

@@ -107,7 +107,7 @@ def test_a_message_over_the_limit_is_refused_by_the_transport(strict: Host) -> N
 
 
 PAIRS = {"pairs": [{"good": "The cat.", "bad": "Cat the."}]}
-NEURONS = {"scopes": [{"site": "SITE_ACTIVATIONS", "each": "UNITS_EACH"}]}
+NEURONS = {"scopes": [{"site": "SITE_ACTIVATIONS", "layers": [3], "each": "UNITS_EACH"}]}
 ANALYSES, API = "bertscope_service.analyses", "bertscope_service.api"
 
 

@@ -1,6 +1,6 @@
 """SweepSites through gRPC: each effect is that of a loop with plain hooks on transformers' own modules."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from bertscope.values.vectors import tensor
 from numpy.typing import NDArray
 
 from tests.support.calls import call, refusal
-from tests.support.harness import Host, LoopThread, launched
+from tests.support.harness import Host
 from tests.support.hooked import ATTENTION, FEED_FORWARD, HEADS, NEURONS, PATHS, STATE, Change, Hooked, only
 from tests.support.reference import Reference
 from tests.support.site_loop import Loop
@@ -97,18 +97,6 @@ def hooked(folders: dict[str, Path]) -> Callable[[str], Hooked]:
     return cache(lambda name: Hooked(Reference(folders[name], torch.float64)))
 
 
-@pytest.fixture(scope="module")
-def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def bert(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
-    with launched(loop, model=[f"bert={folders['bert']}"]) as running:
-        yield running
-
-
 @pytest.mark.parametrize("direction", [RESTORE, BREAK], ids=["restore", "break"])
 @pytest.mark.parametrize("architecture", PATHS)
 def test_every_site_of_every_layer(zoo: Host, hooked: Callable[[str], Hooked], architecture: str, direction: int) -> None:
@@ -132,7 +120,7 @@ SOME_MASKED = {"masked": spans(CLEAN[0], "mat", "unplayable")}
     [(EACH, NOISE, RESTORE), (EACH_WORD, {}, BREAK), (TOGETHER, SOME_MASKED, RESTORE), (GROUPS, NOISE, BREAK)],
 )
 def test_every_scope_of_positions(
-    bert: Host, hooked: Callable[[str], Hooked], positions: int, corruption: dict[str, Any], direction: int
+    zoo: Host, hooked: Callable[[str], Hooked], positions: int, corruption: dict[str, Any], direction: int
 ) -> None:
     """With units of their own, chosen units together, and all."""
     scopes = [
@@ -142,7 +130,7 @@ def test_every_scope_of_positions(
         {"site": STATE, "layers": [0, 1]},
     ]
     asked = {"pairs": [pair(0, **corruption)], "scopes": scopes, "positions": positions, "direction": direction}
-    found = sweep(bert, **asked)
+    found = sweep(zoo, **asked)
     check(found.effects, Loop(hooked("bert"), Request(**asked)).effects())
     assert (found.start.positions, found.start.direction) == (positions, direction)
 
@@ -171,10 +159,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Change]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_of_the_clean_run(bert: Host, hooked: Callable[[str], Hooked], name: str) -> None:
+def test_a_change_of_the_clean_run(zoo: Host, hooked: Callable[[str], Hooked], name: str) -> None:
     scope, change, made = CHANGES[name]
     asked = {"pairs": [plain_pair(0), plain_pair(1)], "scopes": [scope], "change": change, "positions": EACH_WORD}
-    found = sweep(bert, **asked)
+    found = sweep(zoo, **asked)
     check(found.effects, Loop(hooked("bert"), Request(**asked)).effects(made))
     assert found.start.pairs[0].corrupted == found.start.pairs[0].clean
     assert all(values[3:].tolist() == [0, 0, 0] for values in found.effects.values())
@@ -186,7 +174,7 @@ REFERENCES = ("Nobody waited for the waiter.", "The old house.")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strong", [False, True], ids=["mean", "strength"])
-def test_what_reference_texts_give(bert: Host, hooked: Callable[[str], Hooked], strong: bool) -> None:
+def test_what_reference_texts_give(zoo: Host, hooked: Callable[[str], Hooked], strong: bool) -> None:
     model = hooked("bert")
     seen = torch.cat([model.run(model.read(text))[1][FEED_FORWARD, 2] for text in REFERENCES])
     direction = torch.from_numpy(DRAWN[0])
@@ -194,14 +182,14 @@ def test_what_reference_texts_give(bert: Host, hooked: Callable[[str], Hooked], 
     added = direction / direction.norm() * norm * 0.5
     change = {"add": {"vector": tensor(DRAWN[0]), "strength": 0.5}} if strong else {"mean": {}}
     asked: dict[str, Any] = {"pairs": [plain_pair(0)], "scopes": [{"site": FEED_FORWARD, "layers": [2]}], "change": change}
-    found = sweep(bert, **asked, reference_texts=REFERENCES)
+    found = sweep(zoo, **asked, reference_texts=REFERENCES)
     loop = Loop(model, Request(**asked))
     check(found.effects, loop.effects((lambda x: x + added) if strong else (lambda x: mean.expand_as(x))))
     assert list(found.summary.provenance.site_norms) == ([pytest.approx(norm, rel=1e-5)] if strong else [])
 
 
 @pytest.mark.slow
-def test_interventions_act_in_all_runs(bert: Host, hooked: Callable[[str], Hooked]) -> None:
+def test_interventions_act_in_all_runs(zoo: Host, hooked: Callable[[str], Hooked]) -> None:
     """Before what is measured, also at the same place, and in kept states."""
     model = hooked("bert")
     scopes = [{"site": site, "layers": [0, 1, 2, 3]} for site in SITES]
@@ -211,7 +199,7 @@ def test_interventions_act_in_all_runs(bert: Host, hooked: Callable[[str], Hooke
         {"site": NEURONS, "layer": 0, "units": [3], "change": {"scale": -3.0}},
     ]
     zeroed = {"layer": 1, "heads": [2], "mode": "MODE_ZERO"}
-    found = sweep(bert, **asked, interventions=[zeroed], site_interventions=changed)
+    found = sweep(zoo, **asked, interventions=[zeroed], site_interventions=changed)
     everywhere = range(len(Loop(model, Request(**asked)).offsets(CLEAN[0])))
     base = {
         (HEADS, 1): only(lambda x: 0 * x, everywhere, slice(16, 24)),
@@ -223,29 +211,29 @@ def test_interventions_act_in_all_runs(bert: Host, hooked: Callable[[str], Hooke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("positions", [EACH, GROUPS], ids=["each", "groups"])
-def test_sums_of_divided_calls_add_up(bert: Host, hooked: Callable[[str], Hooked], positions: int) -> None:
+def test_sums_of_divided_calls_add_up(zoo: Host, hooked: Callable[[str], Hooked], positions: int) -> None:
     """However little memory there is: pairs that do not fit run after the others, with the same numbers."""
     pairs = [pair(0), pair(1), pair(0, **NOISE), pair(1, masked=spans(CLEAN[1], "of"))]
     scopes = [{"site": STATE, "layers": [0, 3]}, {"site": HEADS, "layers": [1], "each": "UNITS_EACH"}]
     asked: dict[str, Any] = {"scopes": scopes, "positions": positions}
-    whole = sweep(bert, pairs=pairs, **asked)
+    whole = sweep(zoo, pairs=pairs, **asked)
     if positions == GROUPS:
         check(whole.effects, Loop(hooked("bert"), Request(pairs=pairs, **asked)).effects())
     added: dict[Any, NDArray[np.float64]] = {}
     for some in (pairs[:1], pairs[1:]):
-        for name, values in sweep(bert, pairs=some, **asked).effects.items():
+        for name, values in sweep(zoo, pairs=some, **asked).effects.items():
             added[name] = added.get(name, np.zeros(6)) + values
     check(added, whole.effects, 1e-4)
-    failure = refusal(bert, "SweepSites", pairs=pairs, **asked, memory_bytes=100)
+    failure = refusal(zoo, "SweepSites", pairs=pairs, **asked, memory_bytes=100)
     assert failure.info.reason == "MEMORY_TOO_SMALL"
     needed = int(failure.info.metadata["needed"])
-    small = sweep(bert, pairs=pairs, **asked, memory_bytes=needed)
+    small = sweep(zoo, pairs=pairs, **asked, memory_bytes=needed)
     check(small.effects, whole.effects, 1e-4)
     assert small.summary.layer_passes == whole.summary.layer_passes < whole.summary.full_layer_passes
-    refusal(bert, "SweepSites", pairs=pairs, **asked, memory_bytes=needed - 1)
+    refusal(zoo, "SweepSites", pairs=pairs, **asked, memory_bytes=needed - 1)
 
 
-def test_a_pair_needs_room_for_its_runs_states_and_for_the_vectors_that_are_put(bert: Host) -> None:
+def test_a_pair_needs_room_for_its_runs_states_and_for_the_vectors_that_are_put(zoo: Host) -> None:
     scopes, tokens = [{"site": HEADS, "layers": [0, 1]}, {"site": NEURONS, "layers": [0]}], 17
     state, vectors = (2 * tokens + 1) * 32, tokens * (32 + 48)  # those of layer 0, which has most
     for fields, runs, givers in (
@@ -253,23 +241,23 @@ def test_a_pair_needs_room_for_its_runs_states_and_for_the_vectors_that_are_put(
         ({"pairs": [pair(0, **NOISE)], "direction": BREAK}, 3, 2),
         ({"pairs": [plain_pair(0)], "change": {"scale": 2.0}}, 1, 0),
     ):
-        failure = refusal(bert, "SweepSites", **fields, scopes=scopes, memory_bytes=1)
+        failure = refusal(zoo, "SweepSites", **fields, scopes=scopes, memory_bytes=1)
         assert int(failure.info.metadata["needed"]) == 4 * (runs * state + givers * vectors)
 
 
-def test_pairs_that_hardly_differ_have_no_ratio(bert: Host) -> None:
+def test_pairs_that_hardly_differ_have_no_ratio(zoo: Host) -> None:
     same = pair(0, corrupted={"text": CLEAN[0]})
-    found = sweep(bert, pairs=[same, pair(1)], scopes=[{"site": HEADS}], positions=TOGETHER)
+    found = sweep(zoo, pairs=[same, pair(1)], scopes=[{"site": HEADS}], positions=TOGETHER)
     assert {(values[0], values[3]) for values in found.effects.values()} == {(2, 1)}
 
 
-def test_small_probabilities_have_a_ratio(bert: Host) -> None:
+def test_small_probabilities_have_a_ratio(zoo: Host) -> None:
     """Pairs that hardly differ as logarithms are the same ones: a share doesn't depend on how small the probability is."""
 
     def of(scale: int) -> Found:
         target = {"mask": {"answer": "the"}, "scale": scale}
         pairs = [pair(0, corrupted={"text": CLEAN[0]}), *(pair(number) for number in range(2))]
-        return sweep(bert, pairs=[one | {"target": target} for one in pairs], scopes=[{"site": HEADS}], positions=TOGETHER)
+        return sweep(zoo, pairs=[one | {"target": target} for one in pairs], scopes=[{"site": HEADS}], positions=TOGETHER)
 
     logarithms, probabilities = of(2), of(3)
     assert all(abs(values.clean - values.corrupted) < 0.05 for values in probabilities.start.pairs)

@@ -16,9 +16,9 @@ from bertscope_service.models.runtimes import RuntimeSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.family import FAMILY
 from tests.support.memory import peak
 from tests.support.pruned import run
-from tests.support.tiny import FAMILY
 
 PEAK_BYTES = 300 * 1024 * 1024
 """More than reading a tiny model takes, and less than most of the numbers below ask for."""

@@ -20,7 +20,8 @@ from bertscope_service.models.loaded import LoadSpec
 from bertscope_service.models.loading import read_model
 from bertscope_service.models.runtimes import RuntimeSettings
 
-from tests.support.lies import HUGE, edit
+from tests.support.edited_files import edit
+from tests.support.lies import HUGE
 from tests.support.memory import peak
 
 PEAK_BYTES = 200 * 1024 * 1024

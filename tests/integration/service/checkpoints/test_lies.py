@@ -14,6 +14,7 @@ from bertscope_service.models.loading import read_model
 from bertscope_service.models.runtimes import RuntimeSettings
 from safetensors.torch import load_file, save_file
 
+from tests.support.edited_files import edit_tensors
 from tests.support.lies import CLASSIFIERS, LIES, Lie
 from tests.support.memory import peak
 from tests.support.tiny import write_checkpoint
@@ -65,9 +66,7 @@ def test_labels_that_are_not_those_of_the_head(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_weights_that_the_asked_precision_can_not_hold(copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copy("bert")
-    tensors = load_file(folder / "model.safetensors")
-    tensors["bert.embeddings.LayerNorm.weight"][3] = 70_000.0
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    edit_tensors(folder / "model.safetensors", lambda weights: weights["bert.embeddings.LayerNorm.weight"][3].fill_(70_000.0))
     read(folder)
     read(folder, "bf16")
     error = refusal(folder, monkeypatch, "fp16")

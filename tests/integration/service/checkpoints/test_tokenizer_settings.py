@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -13,14 +12,10 @@ from bertscope_service.errors import FailedPrecondition
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
+from tests.support.edited_files import edit, say
 from tests.support.family import MAX_TOKENS
 
 LONG = " ".join(f"the cat number {number} sat" for number in range(40))
-
-
-def settings(folder: Path, **changed: Any) -> None:
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changed), encoding="utf-8")
 
 
 @pytest.fixture
@@ -34,7 +29,7 @@ def test_segments_of_a_pair_are_given_unless_the_named_inputs_lack_them(
 ) -> None:
     folder = copy_of("bert")
     if names is not None:
-        settings(folder, model_input_names=names)
+        say(folder / "tokenizer_config.json", model_input_names=names)
     ours, theirs = TextTokenizer.load(folder, MAX_TOKENS), AutoTokenizer.from_pretrained(folder)
     expected = theirs("one cat", "two", return_token_type_ids=names is None or None)
     sequence = ours.encode("one cat", "two").sequence
@@ -50,7 +45,7 @@ def test_truncation_is_on_the_folders_side(
     copy_of: Callable[[str], Path], name: str, side: str, texts: tuple[str, ...]
 ) -> None:
     folder = copy_of(name)
-    settings(folder, truncation_side=side)
+    say(folder / "tokenizer_config.json", truncation_side=side)
     expected = AutoTokenizer.from_pretrained(folder)(*texts, truncation="longest_first", max_length=MAX_TOKENS)
     tokenizer = TextTokenizer.load(folder, MAX_TOKENS)
     found = tokenizer.encode(*texts, truncate=True)
@@ -66,12 +61,10 @@ def test_truncation_is_on_the_folders_side(
 def test_dropout_of_merges_is_off(copy_of: Callable[[str], Path], caplog: pytest.LogCaptureFixture) -> None:
     folder = copy_of("roberta")
     path = folder / "tokenizer.json"
-    written = json.loads(path.read_text(encoding="utf-8"))
-    plain = Tokenizer.from_str(json.dumps(written)).encode(LONG).ids
-    written["model"]["dropout"] = 0.5
+    plain = Tokenizer.from_file(str(path)).encode(LONG).ids
     # Some classes of transformers build the model anew, without it.
-    settings(folder, tokenizer_class="PreTrainedTokenizerFast")
-    path.write_text(json.dumps(written), encoding="utf-8")
+    say(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    edit(path, lambda written: written["model"].update(dropout=0.5))
     with caplog.at_level(logging.WARNING):
         ours = TextTokenizer.load(folder, 4 * MAX_TOKENS)
     assert [list(ours.encode(LONG).sequence.ids) for _ in range(3)] == [plain] * 3
@@ -92,7 +85,7 @@ WRITTEN_IN_PYTHON = [
 def test_a_tokenizer_json_is_read_whatever_class_the_folder_names(copy_of: Callable[[str], Path], kind: str) -> None:
     folder = copy_of("bert")
     expected = TextTokenizer.load(folder, MAX_TOKENS)
-    settings(folder, tokenizer_class=kind)
+    say(folder / "tokenizer_config.json", tokenizer_class=kind)
     found = TextTokenizer.load(folder, MAX_TOKENS)
     assert found.encode("the [MASK] sat").sequence == expected.encode("the [MASK] sat").sequence
     assert (found.mask_id, found.unknown_id, found.max_tokens) == (expected.mask_id, expected.unknown_id, expected.max_tokens)
@@ -100,11 +93,7 @@ def test_a_tokenizer_json_is_read_whatever_class_the_folder_names(copy_of: Calla
 
 @pytest.mark.parametrize(
     ("kind", "named"),
-    [
-        ("BertJapaneseTokenizer", "BertJapaneseTokenizer"),
-        ("XLMTokenizer", "sacremoses"),
-        ("RoFormerTokenizer", "rjieba"),
-    ],
+    [("BertJapaneseTokenizer", "BertJapaneseTokenizer"), ("XLMTokenizer", "sacremoses"), ("RoFormerTokenizer", "rjieba")],
 )
 def test_a_folder_without_a_tokenizer_json_is_told_the_class_or_package(
     copy_of: Callable[[str], Path], kind: str, named: str
@@ -113,7 +102,7 @@ def test_a_folder_without_a_tokenizer_json_is_told_the_class_or_package(
     vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     (folder / "tokenizer.json").unlink()
-    settings(folder, tokenizer_class=kind)
+    say(folder / "tokenizer_config.json", tokenizer_class=kind)
     with pytest.raises(FailedPrecondition) as caught:
         TextTokenizer.load(folder, MAX_TOKENS)
     assert caught.value.reason == "SOURCE_UNREADABLE"

@@ -6,14 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.checkpoints.steps import (
-    Criterion,
-    Half,
-    KeepLayers,
-    PruneMagnitude,
-    ReduceVocabulary,
-    RemoveFeedForward,
-)
+from bertscope_service.checkpoints.steps import Criterion, Half, KeepLayers, PruneMagnitude, ReduceVocabulary, RemoveFeedForward
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.embedded import EMBEDDED_FOLDER
@@ -23,6 +16,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.compressed import batch_of, logits, made, networks_of, without_units
+from tests.support.edited_files import say
 from tests.support.reference import Reference, assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
@@ -214,8 +208,7 @@ def test_tokenizers_as_the_hub_keeps_them(tmp_path: Path, kept: str) -> None:
 def test_the_padding_of_roberta_keeps_its_id(tmp_path: Path) -> None:
     """Its positions are counted from it."""
     folder = write_checkpoint("roberta", tmp_path / "whole")
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token_id": 40}))
+    say(folder / "config.json", pad_token_id=40)
     before, after = Reference(folder), Reference(made(folder, tmp_path / "made", ReduceVocabulary(CORPUS)))
     assert after.model.config.pad_token_id == 40
     assert after.model.config.vocab_size < before.model.config.vocab_size

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
 from tests.support.compressed import make
+from tests.support.edited_files import edit_tensors
 from tests.support.family import THREE
 from tests.support.pruned import load, prune, run
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
@@ -151,9 +152,7 @@ DAMAGE: dict[str, Edit] = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_broken_files_are_refused(bert: Path, tmp_path: Path, damage: str) -> None:
     small = make(bert, tmp_path / "small", Int8())
-    file = load_file(small / "model.safetensors")
-    DAMAGE[damage](file)
-    save_file(file, small / "model.safetensors", {"format": "pt"})
+    edit_tensors(small / "model.safetensors", DAMAGE[damage])
     with pytest.raises(FailedPrecondition) as refused:
         load("bert", small)
     assert refused.value.reason == "SOURCE_UNREADABLE"

@@ -1,6 +1,5 @@
 """Models that drop tokens, against a reference written with transformers' own modules, text by text in float64."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from tests.support.compressed import make
+from tests.support.edited_files import say
 from tests.support.pruned import load
 from tests.support.reference import assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
@@ -206,7 +206,6 @@ def test_shares_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, shares
     with pytest.raises(InvalidArgument, match="kept_shares"):
         eliminate_tokens(AutoModelForMaskedLM.from_pretrained(bert), shares)
     folder = make(bert, tmp_path / "made", EliminateTokens(SHARES))
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"bertscope_kept_shares": list(shares)}))
+    say(folder / "config.json", bertscope_kept_shares=shares)
     with pytest.raises(FailedPrecondition, match="bertscope_kept_shares"):
         load("bert", folder)

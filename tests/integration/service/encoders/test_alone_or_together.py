@@ -52,8 +52,7 @@ def whole(checkpoint: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow) if name in EXPORTED else name for name in FORMATS],
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in EXPORTED else name for name in FORMATS]
 )
 def subject(
     request: pytest.FixtureRequest,

@@ -1,6 +1,5 @@
 """Models that are made by our own code against transformers' own from_pretrained: every bit of every weight and buffer."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
+from tests.support.edited_files import edit_tensors, say
 from tests.support.family import FAMILY, THREE
 from tests.support.tiny import write_checkpoint
 
@@ -124,19 +124,18 @@ def test_files_that_are_written_otherwise_are_what_transformers_reads(architectu
             assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
 
+def without_classifier(weights: dict[str, torch.Tensor]) -> None:
+    for name in [name for name in weights if "classifier" in name]:
+        del weights[name]
+
+
 def test_a_classifier_without_its_head_has_no_labels(tmp_path: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "model", labels=3)
-    path = folder / "model.safetensors"
-    save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
+    edit_tensors(folder / "model.safetensors", without_classifier)
     model, missing = theirs(folder, KINDS["bert"].class_of(Head.SEQUENCE), torch.float32)
     found = read_checkpoint(folder, "bert", torch.float32)
     assert_same(found, model, missing)
     assert found.labels == ()
-
-
-def rewrite(folder: Path, **settings: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def rewrite(folder: Path, **settings: object) -> None:
 )
 def test_no_memory_is_taken_for_what_only_the_config_says(settings: dict[str, object], said: str, tmp_path: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "model")
-    rewrite(folder, **settings)
+    say(folder / "config.json", **settings)
     with pytest.raises(FailedPrecondition, match=r"can't be|don't fit|are quantised") as caught:
         read_checkpoint(folder, "bert", torch.float32)
     assert said in caught.value.message
@@ -160,10 +159,9 @@ def test_no_memory_is_taken_for_what_only_the_config_says(settings: dict[str, ob
 
 def test_a_head_that_only_the_config_describes_is_bounded(tmp_path: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "model", labels=3)
-    path = folder / "model.safetensors"
-    save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
+    edit_tensors(folder / "model.safetensors", without_classifier)
     count = 10**5
-    rewrite(folder, id2label={number: str(number) for number in range(count)}, label2id={})
+    say(folder / "config.json", id2label={number: str(number) for number in range(count)}, label2id={})
     with pytest.raises(FailedPrecondition, match="a head of 3300000 numbers, and the weights have none of them"):
         read_checkpoint(folder, "bert", torch.float32)
 

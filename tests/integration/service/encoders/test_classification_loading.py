@@ -1,6 +1,5 @@
 """Which checkpoints are classifiers, what their labels are, and what becomes of heads that are not all there."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -11,8 +10,9 @@ import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import FailedPrecondition
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
+from tests.support.edited_files import edit_tensors, say
 from tests.support.reference import Subject, assert_equal
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
@@ -36,17 +36,14 @@ def load(architecture: str, folder: Path) -> TorchEncoder:
     return load_encoder(folder, architecture, device=torch.device("cpu"), precision="fp32", pack=False)
 
 
-def edit_config(folder: Path, **changes: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
-
-
 def drop(folder: Path, chosen: Callable[[str], bool]) -> None:
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    kept = {name: values for name, values in weights.items() if not chosen(name)}
-    assert len(kept) < len(weights)
-    save_file(kept, path, {"format": "pt"})
+    def change(weights: dict[str, torch.Tensor]) -> None:
+        dropped = list(filter(chosen, weights))
+        assert dropped
+        for name in dropped:
+            del weights[name]
+
+    edit_tensors(folder / "model.safetensors", change)
 
 
 @torch.inference_mode()
@@ -59,11 +56,13 @@ def run_layers(encoder: TorchEncoder, sequence: Any) -> list[torch.Tensor]:
 @pytest.mark.parametrize("ids", [["9", "10", "2", "1", "0", "3", "4", "5", "6", "7", "8"], ["1", "0"]])
 def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]) -> None:
     folder = write_checkpoint("bert", tmp_path, labels=2)
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    weights |= {name: weights[name][:1].repeat(len(ids), *[1] * (weights[name].ndim - 1)) for name in CLASSIFIER}
-    save_file(weights, path, {"format": "pt"})
-    edit_config(folder, id2label={number: f"label {number}" for number in ids}, label2id={})
+    edit_tensors(
+        folder / "model.safetensors",
+        lambda weights: weights.update(
+            {name: weights[name][:1].repeat(len(ids), *[1] * (weights[name].ndim - 1)) for name in CLASSIFIER}
+        ),
+    )
+    say(folder / "config.json", id2label={number: f"label {number}" for number in ids}, label2id={})
     assert load("bert", folder).shape.labels == tuple(f"label {number}" for number in range(len(ids)))
 
 
@@ -78,7 +77,7 @@ def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]
 )
 def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any], labels: tuple[str, ...]) -> None:
     folder = write_checkpoint("bert", tmp_path, labels=3)
-    edit_config(folder, **changes)
+    say(folder / "config.json", **changes)
     found = load("bert", folder)
     assert found.shape.labels == labels
     assert (found.capabilities.classification, found.capabilities.masked_lm) == (bool(labels), False)
@@ -107,7 +106,7 @@ def test_an_incomplete_masked_lm_head_is_none(checkpoint: Callable[[str], Path],
 @pytest.mark.parametrize("changes", [{"id2label": ["a", "b"]}, {"id2label": {"x": "a"}}, {"num_hidden_layers": "four"}])
 def test_a_config_that_can_not_be_understood(tmp_path: Path, changes: dict[str, Any]) -> None:
     folder = write_checkpoint("bert", tmp_path, labels=2)
-    edit_config(folder, **changes)
+    say(folder / "config.json", **changes)
     with pytest.raises(FailedPrecondition) as caught:
         load("bert", folder)
     assert caught.value.reason == "SOURCE_UNREADABLE"

@@ -15,9 +15,10 @@ from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.exports import load_exported
+from tests.support.family import FAMILY
 from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
 from tests.support.subjects import THREE
-from tests.support.tiny import FAMILY, LABELS, TASKS, write_checkpoint
+from tests.support.tiny import LABELS, TASKS, write_checkpoint
 
 HEADS: dict[str, dict[str, Any]] = {
     "token_classification": {"task": "tokens", "labels": 3},

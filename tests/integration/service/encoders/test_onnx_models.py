@@ -1,6 +1,5 @@
 """Exports of checkpoints that lack something: a head, heads of layers, a token that stands for the whole text."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.compressed import made
+from tests.support.edited_files import say
 from tests.support.exports import load_exported
 from tests.support.pruned import HEADS, gates, load, prune
 from tests.support.reference import assert_close
@@ -39,8 +39,7 @@ def averaging(tmp_path_factory: pytest.TempPathFactory, export_cache: Path) -> P
     root = tmp_path_factory.mktemp("averaging")
     whole = write_checkpoint("modernbert", root / "sorter", labels=3)
     folder = made(whole, root / "short", KeepLayers((0,)))
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"classifier_pooling": "mean"}))
+    say(folder / "config.json", classifier_pooling="mean")
     return load_exported(folder, export_cache), load("modernbert", folder)
 
 

@@ -13,8 +13,8 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.exports import load_exported
+from tests.support.family import FAMILY
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
-from tests.support.tiny import FAMILY
 
 EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name].unexportable(member.config)]
 LIKE_OTHERS = FAMILY.keys() - {"bert", "mobilebert", "modernbert"}
@@ -24,8 +24,7 @@ ON_TWO = ("bert", "modernbert")
 
 
 @pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in EXPORTABLE],
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in EXPORTABLE]
 )
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))

@@ -1,6 +1,5 @@
 """Checkpoints whose graphs are kept: what was checked before their export is not checked again, and no model is made for it."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from bertscope_service.models.loading import read_model
 from bertscope_service.models.runtime_choice import RuntimeChoice, RuntimeChoices, RuntimeTimes
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, choice_key, recognise
 
+from tests.support.edited_files import edit
 from tests.support.patience import granted
 
 ONNX, AUTO, TORCH = (RuntimeRequest(runtime, "fp32", torch.device("cpu")) for runtime in ("onnx", "auto", "torch"))
@@ -81,10 +81,7 @@ def test_the_tokenizer_is_checked(copy: Path, export_cache: Path, monkeypatch: p
     spec = LoadSpec("bert", str(copy), "cpu", "fp32", runtime="onnx")
     settings = RuntimeSettings(export_cache, threads=1)
     assert read_model(spec, lambda _: None, runtimes=settings).encoder.runtime == "onnx"
-    path = copy / "tokenizer.json"
-    written = json.loads(path.read_text())
-    written["added_tokens"][0]["id"] = 10**6
-    path.write_text(json.dumps(written))
+    edit(copy / "tokenizer.json", lambda written: written["added_tokens"][0].update(id=10**6))
     with pytest.raises(FailedPrecondition, match=r"added_tokens"):
         read_model(spec, lambda _: None, runtimes=settings)
 

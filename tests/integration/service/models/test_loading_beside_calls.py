@@ -21,12 +21,13 @@ from bertscope_service.contract import METHODS, Method, Work
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
+from tests.support.family import FAMILY
 from tests.support.harness import Host, LoopThread, code_of, launched
 from tests.support.patience import granted, wait_until
 from tests.support.process_state import unchanged
 from tests.support.reply_numbers import numbers_of
 from tests.support.sweeps import masked_lm, matrix, text_input
-from tests.support.tiny import ARCHITECTURES, FAMILY, SENTENCES, write_checkpoint
+from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 from tools.protos.samples import good
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

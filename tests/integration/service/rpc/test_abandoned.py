@@ -1,6 +1,6 @@
-"""Calls that end before their answer: cancelled, past their deadline, or of a caller that went away. None is malformed, none
-leaves a trace in the log or on standard error; errors of ours and of gRPC's keep theirs."""
+"""Callers that go, at any moment, and calls whose client has ended: nothing of them stays."""
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -13,14 +13,15 @@ from unittest.mock import AsyncMock, Mock
 import grpc
 import pytest
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2
+from bertscope_service.errors import Unavailable
 from bertscope_service.observability.grpc_log import BATCH_FAILED, CYGRPC, log_filter
 from bertscope_service.rpc.malformed import PARTS
 from grpc._cython import cygrpc
 from grpc_health.v1 import health_pb2
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, frame, request
-from tests.support.patience import wait_until
+from tests.support.patience import granted, wait_until
 
 RST_STREAM, CANCEL = 0x3, (8).to_bytes(4, "big")
 LIST_MODELS, UNKNOWN, NO_UTF_8 = "/bertscope.v1.ModelService/ListModels", "/no.Such/Method", "/\udcff"
@@ -125,3 +126,11 @@ def test_only_batches_that_fail_because_the_call_has_ended_are_dropped() -> None
     assert log_filter.filter(failing("Failed grpc_call_start_batch: 8 with grpc_call_error value: 'TOO_MANY_OPERATIONS'"))
     for error in (cygrpc.InternalError("Error in grpc_server_request_call: 8"), cygrpc.UsageError("RPC already finished.")):
         assert log_filter.filter(logging.LogRecord(CYGRPC, logging.ERROR, "", 0, "raised", (), (type(error), error, None)))
+
+
+def test_who_runs_a_server_hears_that_grpc_has_ended(loop: LoopThread) -> None:
+    with launched(loop, load=False) as host:
+        waiting = asyncio.run_coroutine_threadsafe(host.server.serve_on(), loop.loop)
+        loop.run(host.server._server.stop(0))
+        with pytest.raises(Unavailable, match="by itself"):
+            waiting.result(granted(20))

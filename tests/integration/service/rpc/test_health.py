@@ -1,4 +1,4 @@
-"""Health as balancers watch it, and how connections end that nobody calls on."""
+"""What a server says of itself to those who watch it: health, and gRPC's channelz."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,9 +8,11 @@ import grpc
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope_service.rpc import health
+from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, refused
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched, refused
 from tests.support.patience import wait_until
 
 Status = health_pb2.HealthCheckResponse
@@ -108,3 +110,52 @@ def test_connections_beyond_the_limit_are_closed_and_make_room_when_others_end(l
                 return False
 
     wait_until(is_let_in, "the place of the one that ended is free")
+
+
+@pytest.fixture(scope="module")
+def inspected(loop: LoopThread, checkpoints: dict[str, Any]) -> Iterator[Host]:
+    with launched(loop, model=[f"bert={checkpoints['bert']}"], channelz=True) as running:
+        yield running
+
+
+def servers(stub: Any) -> dict[int, Any]:
+    """All servers of this process, by number."""
+    found = stub.GetServers(channelz_pb2.GetServersRequest(), timeout=CALL_SECONDS).server
+    return {server.ref.server_id: server for server in found}
+
+
+def test_channelz_counts_calls_and_shows_connections(inspected: Host) -> None:
+    stub: Any = channelz_pb2_grpc.ChannelzStub(inspected.channel)
+    before = servers(stub)
+    for _ in range(3):
+        inspected.cloze.FillMask(cloze.FillMaskRequest(texts=["The [MASK] sat."]), timeout=CALL_SECONDS)
+    counts = {
+        number: server.data.calls_succeeded - before[number].data.calls_succeeded for number, server in servers(stub).items()
+    }
+    (number,) = (number for number, count in counts.items() if count >= 3)
+    request = channelz_pb2.GetServerSocketsRequest(server_id=number)
+    sockets = stub.GetServerSockets(request, timeout=CALL_SECONDS).socket_ref
+    details = [
+        stub.GetSocket(channelz_pb2.GetSocketRequest(socket_id=socket.socket_id), timeout=CALL_SECONDS).socket
+        for socket in sockets
+    ]
+    assert any(socket.data.streams_started >= 4 and socket.data.messages_received >= 4 for socket in details)
+    channels = stub.GetTopChannels(channelz_pb2.GetTopChannelsRequest(), timeout=CALL_SECONDS).channel
+    assert any(inspected.target in channel.data.target for channel in channels)
+
+
+def test_what_is_not_there_is_not_found(inspected: Host) -> None:
+    stub: Any = channelz_pb2_grpc.ChannelzStub(inspected.channel)
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.GetSocket(channelz_pb2.GetSocketRequest(socket_id=10**9), timeout=CALL_SECONDS)
+    assert code_of(caught.value) is grpc.StatusCode.NOT_FOUND
+
+
+def test_channelz_is_listed_where_it_is_on_and_is_off_unless_asked_for(inspected: Host, host: Host) -> None:
+    name = channelz_pb2.DESCRIPTOR.services_by_name["Channelz"].full_name
+    assert name in ProtoReflectionDescriptorDatabase(inspected.channel).get_services()
+    assert name not in ProtoReflectionDescriptorDatabase(host.channel).get_services()
+    stub: Any = channelz_pb2_grpc.ChannelzStub(host.channel)
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.GetServers(channelz_pb2.GetServersRequest(), timeout=CALL_SECONDS)
+    assert code_of(caught.value) is grpc.StatusCode.UNIMPLEMENTED

@@ -6,8 +6,9 @@ from bertscope_service.analyses.aligned_words import AlignedTexts
 from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
-from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import processors
+
+from tests.support.made_tokenizers import reads, word_pieces
 
 TEXTS = [("unplayable songs",), ("song", "un play"), ("songs",)]
 SPANS = [[Span(0, 2, 0), Span(2, 10, 0), Span(10, 11, 0), Span(15, 16, 0)], [Span(0, 4, 0), Span(0, 7, 1)], []]
@@ -15,11 +16,9 @@ SPANS = [[Span(0, 2, 0), Span(2, 10, 0), Span(10, 11, 0), Span(15, 16, 0)], [Spa
 
 @pytest.fixture
 def texts() -> list[TokenizedText]:
-    entries = ["[UNK]", "[CLS]", "[SEP]", "un", "play", "##play", "##able", "song", "##s"]
-    backend = Tokenizer(models.WordPiece({entry: number for number, entry in enumerate(entries)}, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend = word_pieces("[CLS]", "[SEP]", "un", "play", "##play", "##able", "song", "##s")
     backend.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
-    return TextTokenizer(backend, None, None, 0, 512).encode_all(TEXTS)
+    return reads(backend).encode_all(TEXTS)
 
 
 def words(found: AlignedTexts) -> list[tuple[list[int], list[int], tuple[int, ...]]]:

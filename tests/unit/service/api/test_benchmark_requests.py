@@ -14,7 +14,7 @@ from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.errors import InvalidArgument
 
-from tests.support.word_pieces import WHOLE, WORDS
+from tests.support.made_tokenizers import WHOLE, WORDS
 
 Request = benchmark.BenchmarkModelsRequest
 MAX_TOKENS = 64

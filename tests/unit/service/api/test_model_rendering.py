@@ -13,11 +13,7 @@ from bertscope_service.models.loaded import LoadSpec
 
 def shown(capabilities: Capabilities) -> model.Model:
     encoder = SimpleNamespace(
-        shape=Shape("bert", 3, 2, 8, 100, 16, 1000),
-        capabilities=capabilities,
-        runtime="torch",
-        device="cpu",
-        precision="fp32",
+        shape=Shape("bert", 3, 2, 8, 100, 16, 1000), capabilities=capabilities, runtime="torch", device="cpu", precision="fp32"
     )
     tokenizer = SimpleNamespace(max_tokens=14, mask_token="[MASK]", mask_id=4)
     entry = HostedModel(LoadSpec("a", "s", "cpu", "fp32"), ModelState.READY)

@@ -23,7 +23,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 
-from tests.support.word_pieces import WHOLE, WORDS, tokenizer
+from tests.support.made_tokenizers import WHOLE, WORDS, tokenizer
 
 FEW = Bootstrap(resamples=200)
 LABELS = ("B-PER", "I-PER", "O")

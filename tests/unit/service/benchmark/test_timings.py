@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from bertscope_service.analyses.intervals import NoInterval
 from bertscope_service.analyses.metrics import Bootstrap
-from bertscope_service.benchmark.timings import (
-    MAX_GRID,
-    Ratio,
-    Timings,
-    Verdict,
-    interval_of_mean,
-    ratio_of_medians,
-)
+from bertscope_service.benchmark.timings import MAX_GRID, Ratio, Timings, Verdict, interval_of_mean, ratio_of_medians
 from numpy.typing import NDArray
 
 FEW = Bootstrap(resamples=300, seed=1)

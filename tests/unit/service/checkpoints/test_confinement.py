@@ -45,15 +45,7 @@ def refusal(policy: SourcePolicy, source: str) -> str:
 
 INSIDE = ["root/model", "root/model/", "root/model/model.onnx", "root", "root/alias", "other/model"]
 INSIDE += ["root/nothing/yet", "outside/../root/model", "root/./deeper//model"]
-OUTSIDE = [
-    "outside/model",
-    "root/../outside/model",
-    "root/out/model",
-    "rootless",
-    "",
-    "/",
-    "nowhere",
-]
+OUTSIDE = ["outside/model", "root/../outside/model", "root/out/model", "rootless", "", "/", "nowhere"]
 OUTSIDE += [
     "root/round/model",
     "root/model/../../outside/model",

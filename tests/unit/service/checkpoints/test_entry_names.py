@@ -3,40 +3,15 @@
 import pytest
 from bertscope_service.checkpoints.entry_names import entry_names, phrase_names, write_in_place
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from tests.support.made_tokenizers import byte_level, reads, sentence_pieces, word_pieces
 
-def byte_level() -> TextTokenizer:
-    entries = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "most", "Ġmost", "app", "Ġwalk", "er", "pm", "ost"]
-    backend = Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, []))
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    backend.post_processor = processors.ByteLevel(trim_offsets=True)
-    return with_mask(backend, "<mask>")
-
-
-def wordpiece() -> TextTokenizer:
-    entries = ["[UNK]", "the", "walk", "##er", "er", "app", "##most", "most", "(", "[SEP]"]
-    backend = Tokenizer(models.WordPiece({entry: number for number, entry in enumerate(entries)}, unk_token="[UNK]"))
-    backend.normalizer, backend.decoder = normalizers.BertNormalizer(lowercase=True), decoders.WordPiece(prefix="##")
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return with_mask(backend, "[MASK]", lstrip=False)
-
-
-def sentence_pieces(split: bool = True) -> TextTokenizer:
-    pieces = ["<unk>", "▁", "▁most", "most", "▁walk", "er", "▁app", "(", "▁(", "都", "▁都", "▁中", "国"]
-    backend = Tokenizer(models.Unigram([(piece, -1.0 * number) for number, piece in enumerate(pieces)], unk_id=0))
-    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
-    metaspace = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
-    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace]) if split else metaspace
-    return with_mask(backend, "<mask>", lstrip=split)
-
-
-def with_mask(backend: Tokenizer, mask: str, *, lstrip: bool = True) -> TextTokenizer:
-    backend.add_special_tokens([AddedToken(mask, special=True, lstrip=lstrip)])
-    return TextTokenizer(backend, mask, backend.token_to_id(mask), 0, 512)
-
-
-BYTES, WORDS, PIECES, UNSPLIT = byte_level(), wordpiece(), sentence_pieces(), sentence_pieces(split=False)
+BYTES = reads(byte_level(pieces=["most", "Ġmost", "app", "Ġwalk", "er", "pm", "ost"]), "<mask>")
+WORDS = reads(
+    word_pieces("the", "walk", "##er", "er", "app", "##most", "most", "(", "[SEP]", lowercase=True), "[MASK]", lstrip=False
+)
+ENTRIES = ("▁", "▁most", "most", "▁walk", "er", "▁app", "(", "▁(", "都", "▁都", "▁中", "国")
+PIECES, UNSPLIT = (reads(sentence_pieces(*ENTRIES, split=split), "<mask>", lstrip=split) for split in (True, False))
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,7 @@ import huggingface_hub
 import pytest
 from bertscope_service.checkpoints import hub as hub_files
 from bertscope_service.checkpoints.sources import HUB_FILES, Progress, Stage, inspect, locate
-from bertscope_service.errors import (
-    FailedPrecondition,
-    LoadAbandonedError,
-    PermissionDenied,
-    ServiceError,
-    Unavailable,
-)
+from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, PermissionDenied, ServiceError, Unavailable
 from huggingface_hub import errors as hub
 from huggingface_hub.utils import filter_repo_objects
 

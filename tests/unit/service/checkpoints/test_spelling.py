@@ -4,50 +4,27 @@ from collections.abc import Sequence
 
 import pytest
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers
 
-
-def unigram(*pieces: str, prepend: str = "always") -> Tokenizer:
-    """A sentence-piece vocabulary; longer pieces are likelier than their parts."""
-    made = Tokenizer(models.Unigram([("<unk>", 0.0), *((piece, -1.0 - 0.1 * len(piece)) for piece in pieces)], unk_id=0))
-    metaspace = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=prepend)
-    made.pre_tokenizer = (
-        metaspace if prepend == "first" else pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
-    )
-    return made
-
-
-def byte_level(*merges: tuple[str, str], add_prefix_space: bool) -> Tokenizer:
-    entries = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *("".join(pair) for pair in merges)]
-    made = Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, list(merges)))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
-    made.post_processor = processors.ByteLevel(trim_offsets=True)
-    return made
+from tests.support.made_tokenizers import byte_level, numbered, sentence_pieces, word_pieces
 
 
 def prefixed_bpe(*merges: tuple[str, str]) -> Tokenizer:
     """A sentence-piece BPE whose blanks are written by its normalizer."""
     pieces = ["<unk>", *sorted({letter for pair in merges for letter in "".join(pair)} | set("▁x'"))]
     entries = [*pieces, *("".join(pair) for pair in merges)]
-    made = Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, list(merges), unk_token="<unk>"))
+    made = Tokenizer(models.BPE(numbered(entries), list(merges), unk_token="<unk>"))
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return made
 
 
-def wordpiece(*pieces: str, lowercase: bool = False) -> Tokenizer:
-    made = Tokenizer(models.WordPiece({piece: at for at, piece in enumerate(("[UNK]", *pieces))}, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return made
-
-
-CHINESE = unigram("▁", "▁x", "x", "中", "国", "首", "都", "首都", "▁都", "北京", "京")
-FRENCH = unigram("▁", "▁x", "x", "'", "'est", "c", "e", "s", "t", "est", "▁est", "es", prepend="first")
-THAI = unigram("▁", "▁x", "x", "ก", "รุง", "กรุง", "เทพ", "เท", "พ")
+CHINESE = sentence_pieces("▁", "▁x", "x", "中", "国", "首", "都", "首都", "▁都", "北京", "京")
+FRENCH = sentence_pieces("▁", "▁x", "x", "'", "'est", "c", "e", "s", "t", "est", "▁est", "es", prepend="first", split=False)
+THAI = sentence_pieces("▁", "▁x", "x", "ก", "รุง", "กรุง", "เทพ", "เท", "พ")
 ENGLISH = byte_level(("a", "p"), ("ap", "p"), ("app", "l"), ("Ġ", "l"), ("l", "y"), add_prefix_space=True)
 SPACED = prefixed_bpe(("▁", "x"), ("s", "t"), ("e", "st"), ("'", "est"), ("▁", "est"))
-CASED = wordpiece("x", "t", "##t", "##és", "##é", "##ts", "ts", "-", "in", "##in", "国", "都", "##都", "##ét", "##e")
-UNCASED = wordpiece("x", "t", "##t", "xe", "##e", "xet", "ts", "##ts", "##es", lowercase=True)
+CASED = word_pieces("x", "t", "##t", "##és", "##é", "##ts", "ts", "-", "in", "##in", "国", "都", "##都", "##ét", "##e")
+UNCASED = word_pieces("x", "t", "##t", "xe", "##e", "xet", "ts", "##ts", "##es", lowercase=True)
 
 
 @pytest.mark.parametrize(

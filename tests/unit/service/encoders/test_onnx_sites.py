@@ -41,11 +41,7 @@ def test_what_a_linear_layer_reads(nodes: list[tuple[str, list[str], str]], weig
 
 
 @pytest.mark.parametrize(
-    "nodes",
-    [
-        [("Softmax", ["gelu"], "written")],
-        [("Exp", ["other"], "computed"), ("MatMul", ["gelu", "computed"], "written")],
-    ],
+    "nodes", [[("Softmax", ["gelu"], "written")], [("Exp", ["other"], "computed"), ("MatMul", ["gelu", "computed"], "written")]]
 )
 def test_nothing_else_is_taken_for_one(nodes: list[tuple[str, list[str], str]]) -> None:
     assert read_by(graph(nodes, (32, 8)), "written") is None

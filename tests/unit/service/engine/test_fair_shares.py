@@ -22,8 +22,7 @@ JOBS = st.builds(Arrival, at=st.floats(0, 20), client=st.sampled_from("abcdef"),
 
 @EXAMPLES
 @given(
-    backlogs=st.dictionaries(st.sampled_from("xyz"), st.tuples(LENGTHS, KIND), min_size=2),
-    others=st.lists(JOBS, max_size=20),
+    backlogs=st.dictionaries(st.sampled_from("xyz"), st.tuples(LENGTHS, KIND), min_size=2), others=st.lists(JOBS, max_size=20)
 )
 async def test_clients_that_always_wait_are_served_for_equally_long(
     backlogs: dict[str, tuple[list[int], str]], others: list[Arrival]

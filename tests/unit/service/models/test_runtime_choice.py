@@ -10,14 +10,7 @@ import pytest
 from bertscope_service.benchmark.studies import faster
 from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.models import runtime_choice
-from bertscope_service.models.runtime_choice import (
-    THRESHOLD,
-    ChoiceKey,
-    RuntimeChoice,
-    RuntimeChoices,
-    RuntimeTimes,
-    decide,
-)
+from bertscope_service.models.runtime_choice import THRESHOLD, ChoiceKey, RuntimeChoice, RuntimeChoices, RuntimeTimes, decide
 from bertscope_service.models.runtime_timing import CLEAR_ROUNDS, MAX_ROUNDS, MIN_ROUNDS, interval_of_median, settled, speedup
 
 KEY = ChoiceKey("sha256:1", "2", "cpu", "fp32", 1, "all")
