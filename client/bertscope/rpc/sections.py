@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from bertscope.errors import InvalidArgument
 from bertscope.rpc.splitting import OnRejected
-from bertscope.values.messages import Asked
+from bertscope.values.messages import Asked, asked
 from bertscope.values.validation import TextOrPair
 
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -56,11 +56,7 @@ def row_work(text: TextOrPair) -> float:
 def asked_in_sections(texts: Iterable[object], sections: Iterable[SectionT]) -> Asked[SectionT]:
     """Returns the sections of some texts. Those of a short list are made at once, all others as they are needed."""
     numbers = list[int]()
-    numbered = _numbered(sections, numbers)
-    if isinstance(texts, Sized) and len(texts) <= EAGER_TEXTS:
-        found = list(numbered)
-        return Asked(iter(found), len(found), numbers)
-    return Asked(numbered, None, numbers)
+    return asked(texts, _numbered(sections, numbers), numbers, most=EAGER_TEXTS)
 
 
 def _numbered(sections: Iterable[SectionT], numbers: list[int]) -> Iterator[SectionT]:

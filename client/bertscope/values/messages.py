@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar
@@ -96,6 +97,16 @@ def _value(message: Message, name: str) -> Any:
 def enum_value(field: str, name: str | None, enum: Any) -> Any:
     """Returns the contract's value of a name that an argument chooses; 0, which is no name's, for None."""
     return 0 if name is None else validation.choice(field, name, names_of_values(enum.DESCRIPTOR))
+
+
+def asked(
+    given: object, items: Iterator[Item], numbers: Sequence[int] | None = None, *, most: int = sys.maxsize
+) -> Asked[Item]:
+    """Returns the items that are made of what was given: of a list, up to `most`, at once, of all else as they are read."""
+    if not isinstance(given, Sized) or len(given) > most:
+        return Asked(items, None, numbers)
+    found = list(items)
+    return Asked(iter(found), len(found), numbers)
 
 
 def asked_texts(texts: str | Iterable[str]) -> Asked[str]:

@@ -86,10 +86,19 @@ class Many(tuple[T, ...]):
     __slots__ = ()
 
 
+def is_pair(value: object) -> TypeGuard[tuple[str, str]]:
+    """Returns whether a tuple is one pair: it has a text in it."""
+    return isinstance(value, tuple) and not isinstance(value, Many) and any(isinstance(part, str) for part in value)
+
+
+def several(field: str, values: object, wanted: str, *single: type) -> Iterable[object]:
+    """Returns values, or one text, one pair or one object of some classes as a list of it."""
+    return [values] if isinstance(values, (str, *single)) or is_pair(values) else many(field, values, wanted)
+
+
 def texts_or_pairs(field: str, values: TextOrPair | Iterable[TextOrPair]) -> Many[TextOrPair]:
     """Returns one text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
-    is_pair = isinstance(values, tuple) and not isinstance(values, Many) and any(isinstance(part, str) for part in values)
-    if isinstance(values, str) or is_pair:
+    if isinstance(values, str) or is_pair(values):
         return Many([text_or_pair(f"{field}[0]", values)])
     found = [*many(field, values, "texts")]
     if ascii_texts(found):

@@ -93,7 +93,7 @@ def asked_pairs(
 ) -> list[AskedPair]:
     """Returns the pairs of one text or many, which have the same target or one each. Raises InvalidArgument by the field."""
     texts = validation.texts_or_pairs("clean", clean)
-    alone = isinstance(clean, str) or (isinstance(clean, tuple) and any(isinstance(part, str) for part in clean))
+    alone = isinstance(clean, str) or validation.is_pair(clean)
     one = isinstance(corrupted, (str, NoisyWords, MaskedWords)) or (alone and isinstance(corrupted, tuple))
     if one and not alone:
         raise invalid_argument("corrupted", "is of one text; give one for each clean text")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -13,7 +12,7 @@ from bertscope.questions.attention.marked_texts import FeatureText, Mark, Relati
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Asked, text_input, with_items
+from bertscope.values.messages import Asked, asked, text_input, with_items
 from bertscope.values.spans import Span
 
 Marked = TypeVar("Marked", RelationText, FeatureText)
@@ -91,10 +90,7 @@ def _asked(texts: Marked | Iterable[Marked], kind: type[Marked], wanted: Callabl
                 numbers.append(index)
                 yield text
 
-    if not isinstance(given, Sized):
-        return Asked(chosen(), None, numbers)
-    found = deque(chosen())
-    return Asked(iter(found), len(found), numbers)
+    return asked(given, chosen(), numbers)
 
 
 def _indexed(given: Sequence[str], found: Iterable[str]) -> dict[str, int]:

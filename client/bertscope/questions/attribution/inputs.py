@@ -71,10 +71,8 @@ def asked_sections(
     request: Request,
 ) -> Asked[Section]:
     """Returns the sections of any number of texts, in order. A short list is checked at once, all else as it is read."""
-    alone = isinstance(texts, str) or (
-        isinstance(texts, tuple) and not isinstance(texts, validation.Many) and any(isinstance(part, str) for part in texts)
-    )
-    many = [texts] if alone else validation.many("inputs", texts, "texts")
+    alone = isinstance(texts, str) or validation.is_pair(texts)
+    many = validation.several("inputs", texts, "texts")
     targets = repeat(target) if isinstance(target, (ScoreTarget, str)) else validation.many("target", target, "targets")
     return asked_in_sections(many, _sections(many, targets, _spans(spans, alone=alone), request))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked
+from bertscope.values.messages import Asked, asked
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
 
@@ -119,13 +119,10 @@ def asked_facts(facts: Fact | Iterable[Fact], relations: Mapping[str, FactRelati
     """Returns any number of facts, each with the name of its relation. A sequence is checked at once, an iterator as it is
     read."""
     given = [facts] if isinstance(facts, Fact) else validation.many("facts", facts, "Facts")
-    found = _checked(given, relations)
-    if isinstance(given, Sized):
-        checked = list(found)
-        if not checked:
-            raise invalid_argument("facts", "is empty; give at least one")
-        return Asked(iter(checked), len(checked))
-    return Asked(found, None)
+    found = asked(given, _checked(given, relations))
+    if found.total == 0:
+        raise invalid_argument("facts", "is empty; give at least one")
+    return found
 
 
 def _checked(facts: Iterable[object], relations: Mapping[str, FactRelation]) -> Iterator[Fact]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
@@ -11,7 +11,7 @@ from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, provenance, read
+from bertscope.values.messages import Asked, asked, provenance, read
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -117,21 +117,16 @@ class AnsweredQuestions(Results[AnsweredQuestion]):
         ]
 
 
-def question_work(asked: answering_pb2.Question) -> float:
+def question_work(question: answering_pb2.Question) -> float:
     """Returns the estimated work of a question."""
-    return text_work((asked.question, asked.passage))
+    return text_work((question.question, question.passage))
 
 
 def asked_questions(questions: Questions) -> Asked[answering_pb2.Question]:
     """Returns any number of questions. A sequence is checked at once, an iterator as it is read."""
-    if isinstance(questions, tuple) and any(isinstance(part, str) for part in questions):
-        questions = [questions]
-    values = enumerate(validation.many("questions", questions, "questions with their passages"))
-    messages = (_question(f"inputs[{index}]", value) for index, value in values)
-    if isinstance(questions, Sized):
-        checked = list(messages)
-        return Asked(iter(checked), len(checked))
-    return Asked(messages, None)
+    given = [questions] if validation.is_pair(questions) else questions
+    values = enumerate(validation.many("questions", given, "questions with their passages"))
+    return asked(given, (_question(f"inputs[{index}]", value) for index, value in values))
 
 
 def _question(field: str, value: object) -> answering_pb2.Question:
@@ -142,19 +137,19 @@ def _question(field: str, value: object) -> answering_pb2.Question:
 
 
 def read_answered_questions(
-    asked: Sequence[answering_pb2.Question], response: answering_pb2.AnswerQuestionsResponse
+    questions: Sequence[answering_pb2.Question], response: answering_pb2.AnswerQuestionsResponse
 ) -> AnsweredQuestions:
     """Returns the answers, each with its question."""
-    if len(response.results) != len(asked):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(asked)} questions")
+    if len(response.results) != len(questions):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(questions)} questions")
     source = provenance(response.provenance)
     return AnsweredQuestions(
-        _answered(question, result, source) for question, result in zip(asked, response.results, strict=True)
+        _answered(question, result, source) for question, result in zip(questions, response.results, strict=True)
     )
 
 
-def _answered(asked: answering_pb2.Question, result: answering_pb2.AnsweredQuestion, source: Provenance) -> AnsweredQuestion:
-    passage = asked.passage
+def _answered(given: answering_pb2.Question, result: answering_pb2.AnsweredQuestion, source: Provenance) -> AnsweredQuestion:
+    passage = given.passage
     if not result.spans:
         raise InvalidReply("the server answered a question without a span")
     if any(not span.start < span.end <= len(passage) for span in result.spans):
@@ -162,7 +157,7 @@ def _answered(asked: answering_pb2.Question, result: answering_pb2.AnsweredQuest
     return read(
         AnsweredQuestion,
         result,
-        question=asked.question,
+        question=given.question,
         passage=passage,
         spans=tuple(
             AnswerSpan(passage[span.start : span.end], span.start, span.end, span.score, span.probability)

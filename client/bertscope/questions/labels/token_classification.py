@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply, invalid_argument
@@ -12,7 +12,7 @@ from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
-from bertscope.values.messages import Asked, enum_name, provenance, text_input, texts_of
+from bertscope.values.messages import Asked, asked, enum_name, provenance, text_input, texts_of
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 
@@ -135,14 +135,8 @@ class TaggedTexts(Results[TaggedText]):
 
 def asked_words(inputs: ToTag | Iterable[ToTag]) -> Asked[classification_pb2.TaggedInput]:
     """Returns any number of texts. A sequence is checked at once, an iterator as it is read."""
-    pair = isinstance(inputs, tuple) and not isinstance(inputs, validation.Many) and any(isinstance(one, str) for one in inputs)
-    given: Any = [inputs] if pair or isinstance(inputs, (str, UnlabelledText, ProbeText)) else inputs
-    values = enumerate(validation.many("inputs", given, "texts"))
-    made = (_tagged_input(index, value) for index, value in values)
-    if isinstance(given, Sized):
-        found = list(made)
-        return Asked(iter(found), len(found))
-    return Asked(made, None)
+    given = validation.several("inputs", inputs, "texts", UnlabelledText, ProbeText)
+    return asked(given, (_tagged_input(index, value) for index, value in enumerate(given)))
 
 
 def _tagged_input(index: int, value: object) -> classification_pb2.TaggedInput:
@@ -164,12 +158,12 @@ def read_tagged_texts(
         raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
     source = provenance(response.provenance)
     scheme = enum_name(classification_pb2.LabelScheme, response.scheme)
-    for asked, result in zip(inputs, response.results, strict=True):
-        if asked.words and len(asked.words) != len(result.words):
-            raise InvalidReply(f"the server answered {len(result.words)} of {len(asked.words)} words of a text")
-        texts = (asked.input.text, asked.input.text_pair)
+    for given, result in zip(inputs, response.results, strict=True):
+        if given.words and len(given.words) != len(result.words):
+            raise InvalidReply(f"the server answered {len(result.words)} of {len(given.words)} words of a text")
+        texts = (given.input.text, given.input.text_pair)
         yield TaggedText(
-            **texts_of(asked.input),
+            **texts_of(given.input),
             words=tuple(
                 TaggedWord(*_place(texts, word.span), labels=tuple(map(label_prediction, word.labels))) for word in result.words
             ),

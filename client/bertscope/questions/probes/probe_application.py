@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -28,23 +27,21 @@ def asked_span_texts(texts: GivenTexts, probe: KeptProbe) -> Asked[AskedText]:
     """Returns the texts that have a span; the others have nothing to classify. A sequence is checked at once, an
     iterator as it is read."""
     pairs = isinstance(probe, KeptProbe) and probe.pairs
-    given: Any = [texts] if isinstance(texts, (ProbeText, UnlabelledText)) else texts
+    single = isinstance(texts, (ProbeText, UnlabelledText))
+    given = [texts] if single else validation.many("texts", texts, "ProbeTexts")
     numbers = array("Q")
 
     def some() -> Iterator[AskedText]:
-        for index, text in enumerate(validation.many("texts", given, "ProbeTexts")):
+        for index, text in enumerate(given):
             if not isinstance(text, (ProbeText, UnlabelledText)):
                 raise invalid_argument(f"texts[{index}]", f"must be a ProbeText or UnlabelledText, not {type(text).__name__}")
-            asked = AskedText(index, text)
-            asked.check(pairs=pairs)
-            if asked.spans:
+            one = AskedText(index, text)
+            one.check(pairs=pairs)
+            if one.spans:
                 numbers.append(index)
-                yield asked
+                yield one
 
-    if isinstance(given, Sized):
-        found = list(some())
-        return Asked(iter(found), len(found), numbers)
-    return Asked(some(), None, numbers)
+    return wire.asked(given, some(), numbers)
 
 
 def with_probe(request: ApplyProbeRequest, probe: KeptProbe, *, layers: Numbers | None, any_weights: bool) -> ApplyProbeRequest:

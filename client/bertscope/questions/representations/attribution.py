@@ -15,7 +15,7 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, provenance, read
+from bertscope.values.messages import Asked, asked, provenance, read
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 from bertscope.values.validation import TextOrPair
@@ -135,11 +135,7 @@ def asked_attributions(
     many = validation.many("inputs", texts, "texts")
     same = isinstance(answers, (tuple, list)) and len(answers) == 2 and all(isinstance(one, str) for one in answers)
     pairs = repeat(answers) if same else iter(validation.many("answers", answers, "tuples of two words"))
-    messages = _messages(many, pairs, number, same=same)
-    if isinstance(many, Sized):
-        checked = list(messages)
-        return Asked(iter(checked), len(checked))
-    return Asked(messages, None)
+    return asked(many, _messages(many, pairs, number, same=same))
 
 
 def _messages(

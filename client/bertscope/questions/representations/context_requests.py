@@ -17,7 +17,7 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SITES
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, text_input
+from bertscope.values.messages import Asked, asked, text_input
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of
 from bertscope.values.spans import span
@@ -79,7 +79,6 @@ def asked_contexts(texts: ContextText | Iterable[ContextText], first: SupportsIn
     """Returns any number of texts, numbered from `first` on; those of a list are checked at once."""
     begin = validation.uint64("first_index", first)
     given: Any = [texts] if isinstance(texts, (str, tuple, RelationText)) else texts
-    total = len(given) if isinstance(given, Sequence) else None
 
     def checked() -> Iterator[AskedText]:
         for index, text in enumerate(validation.many("texts", given, "texts or RelationTexts")):
@@ -90,18 +89,18 @@ def asked_contexts(texts: ContextText | Iterable[ContextText], first: SupportsIn
                 text = validation.text_or_pair(field, text)
             yield AskedText(begin + index, text)
 
-    return Asked(iter(list(checked())) if total is not None else checked(), total)
+    return asked(given, checked())
 
 
-def context_message(asked: AskedText, relation: str | None, *, backward: bool, pieces: bool) -> contexts_pb2.ContextText:
+def context_message(given: AskedText, relation: str | None, *, backward: bool, pieces: bool) -> contexts_pb2.ContextText:
     """Returns a text with its number; pairs are those of the relation, the other way round if `backward`."""
-    if isinstance(asked.text, RelationText) and not pieces:
-        message = relation_message(asked.text, {} if relation is None else {relation: 0})
+    if isinstance(given.text, RelationText) and not pieces:
+        message = relation_message(given.text, {} if relation is None else {relation: 0})
         for pair in message.pairs if backward else ():
             pair.source, pair.target = pair.target, pair.source
     else:
-        message = attention_relations_pb2.RelationText(input=text_input(asked.plain))
-    return contexts_pb2.ContextText(text=message, id=asked.number)
+        message = attention_relations_pb2.RelationText(input=text_input(given.plain))
+    return contexts_pb2.ContextText(text=message, id=given.number)
 
 
 def find_contexts_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, enum_name, names_of_values, provenance, token
+from bertscope.values.messages import Asked, asked, enum_name, names_of_values, provenance, token
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
@@ -177,15 +177,8 @@ class LensTexts(Results[LensText]):
 
 def asked_readings(texts: ToRead | Iterable[ToRead]) -> Asked[lens_pb2.LensInput]:
     """Returns any number of texts. A list is checked at once, an iterator as it is read."""
-    pair = isinstance(texts, tuple) and not isinstance(texts, validation.Many) and any(isinstance(one, str) for one in texts)
-    if isinstance(texts, (str, LensInput)) or pair:
-        texts = validation.Many([cast("ToRead", texts)])
-    many = validation.many("inputs", texts, "texts")
-    messages = (_message(f"inputs[{index}]", value) for index, value in enumerate(many))
-    if isinstance(many, Sized):
-        checked = list(messages)
-        return Asked(iter(checked), len(checked))
-    return Asked(messages, None)
+    given = validation.several("inputs", texts, "texts", LensInput)
+    return asked(given, (_message(f"inputs[{index}]", value) for index, value in enumerate(given)))
 
 
 def _message(field: str, value: object) -> lens_pb2.LensInput:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -179,9 +179,8 @@ def with_lens_texts(
 
 
 def _listed(name: str, texts: TextOrPair | Iterable[TextOrPair]) -> Sequence[TextOrPair]:
-    pair = isinstance(texts, tuple) and not isinstance(texts, validation.Many) and any(isinstance(one, str) for one in texts)
-    given = [texts] if isinstance(texts, str) or pair else validation.many(name, texts, "texts")
-    return [validation.text_or_pair(f"{name}[{index}]", cast("Any", text)) for index, text in enumerate(given)]
+    given = validation.several(name, texts, "texts")
+    return [validation.text_or_pair(f"{name}[{index}]", text) for index, text in enumerate(given)]
 
 
 class TunedLensAssembler:

@@ -110,15 +110,9 @@ def text_of(given: ToScore) -> TextOrPair:
 
 def asked_sections(texts: ToScore | Iterable[ToScore]) -> Asked[Section]:
     """Returns the sections of any number of texts, in order. A short list is checked at once, all else as it is read."""
-    if isinstance(texts, (str, ScoredInput)) or _is_pair(texts):
-        texts = validation.Many([cast("ToScore", texts)])
-    many = validation.many("inputs", texts, "texts")
+    many = validation.several("inputs", texts, "texts", ScoredInput)
     checked = (to_score(f"inputs[{index}]", value) for index, value in enumerate(many))
     return asked_in_sections(many, (section for index, given in enumerate(checked) for section in sections_of(index, given)))
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple) and not isinstance(value, validation.Many) and any(isinstance(part, str) for part in value)
 
 
 def to_score(field: str, value: object) -> ToScore:

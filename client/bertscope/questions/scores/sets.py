@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
@@ -12,7 +12,7 @@ from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, with_items
+from bertscope.values.messages import Asked, asked, with_items
 
 __all__ = ["TextSet"]
 
@@ -107,29 +107,25 @@ def asked_sets(sets: ToCompare | Iterable[ToCompare], *, critical_region: bool) 
     if isinstance(sets, TextSet) or (isinstance(sets, tuple) and any(isinstance(part, (str, ScoredInput)) for part in sets)):
         sets = [sets]  # a tuple with a text in it is one pair
     many = validation.many("sets", sets, "sets")
-    checked = _asked(many, regions=regions)
-    if isinstance(many, Sized) and len(many) <= EAGER_TEXTS:
-        found = list(checked)
-        return Asked(iter(found), len(found))
-    return Asked(checked, None)
+    return asked(many, _asked(many, regions=regions), most=EAGER_TEXTS)
 
 
-def set_work(asked: AskedSet) -> float:
+def set_work(one: AskedSet) -> float:
     """Returns the estimated work of a set."""
-    return asked.work
+    return one.work
 
 
-def with_sets(request: scores_pb2.CompareTextsRequest, asked: Iterable[AskedSet]) -> scores_pb2.CompareTextsRequest:
+def with_sets(request: scores_pb2.CompareTextsRequest, sets: Iterable[AskedSet]) -> scores_pb2.CompareTextsRequest:
     """Returns the request about some sets."""
-    return with_items(request, "sets", [one.message for one in asked])
+    return with_items(request, "sets", [one.message for one in sets])
 
 
 def _asked(sets: Iterable[object], *, regions: bool) -> Iterator[AskedSet]:
     for index, value in enumerate(sets):
         given = text_set(f"sets[{index}]", value)
-        asked = given.critical_regions() if regions else given
+        scored = given.critical_regions() if regions else given
         message = scores_pb2.TextSet(
-            texts=map(scored_input, asked.texts), right=asked.right, groups=dict.fromkeys(asked.group_names)
+            texts=map(scored_input, scored.texts), right=scored.right, groups=dict.fromkeys(scored.group_names)
         )
-        work = sum(section.work for text in asked.texts for section in sections_of(0, text))
+        work = sum(section.work for text in scored.texts for section in sections_of(0, text))
         yield AskedSet(given, message, work)
