@@ -13,7 +13,7 @@ from typing import Any
 import bertscope
 import grpc.aio
 import numpy as np
-from bertscope.questions.probes.tree_texts import TreeText
+from bertscope.questions.probes.structural_probes import TreeText
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.values.labelled_texts import ProbeText
 from bertscope_service.embedded import EMBEDDED_FOLDER

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
     from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs
     from bertscope.questions.ablation.ranking import HeadRanking
-    from bertscope.questions.ablation.site_effects import PathReceiver, SiteEffect
+    from bertscope.questions.ablation.site_effects import PairValues, PathReceiver, SiteEffect, SiteSweepStart
     from bertscope.questions.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
     from bertscope.questions.ablation.task_objectives import (
         LabelledQuestions,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     )
     from bertscope.questions.ablation.trace_calls import AsyncSiteSweep
     from bertscope.questions.ablation.traced_pairs import MaskedWords, NoisyWords
-    from bertscope.questions.ablation.traced_values import PairValues, SiteSweepStart
     from bertscope.questions.ablation.traces import Trace
     from bertscope.questions.attention.best_heads import BestHead, BestHeads
     from bertscope.questions.attention.comparison import AttentionComparison
@@ -82,8 +81,7 @@ if TYPE_CHECKING:
         VectorAgreement,
     )
     from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-    from bertscope.questions.cloze.answers import FilledText, FilledTexts
-    from bertscope.questions.cloze.fillings import FilledSpan, Filling
+    from bertscope.questions.cloze.answers import FilledSpan, FilledText, FilledTexts, Filling
     from bertscope.questions.compression.messages import CompressionProgress
     from bertscope.questions.compression.steps import (
         eliminate_tokens,
@@ -122,20 +120,28 @@ if TYPE_CHECKING:
     from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
     from bertscope.questions.labels.regression import PredictedValue, PredictedValues
     from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
-    from bertscope.questions.models.models import LoadProgress, Models
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
     from bertscope.questions.probes.erasers import Eraser, EraserMethod, LayerEraser, LinearEraser
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
-    from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
-    from bertscope.questions.probes.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
+    from bertscope.questions.probes.probes import (
+        CumulativeProbe,
+        LayerMix,
+        LayerProbe,
+        Pooling,
+        ProbeEnding,
+        ProbePart,
+        ProbeProgress,
+        ProbeResult,
+    )
     from bertscope.questions.probes.regression import LayerRegression, RegressionResult
     from bertscope.questions.probes.structural_probes import (
         LayerStructuralProbe,
         StructuralProbeProgress,
         StructuralProbeResult,
         TreePart,
+        TreeText,
+        TreeWord,
     )
-    from bertscope.questions.probes.tree_texts import TreeText, TreeWord
     from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
     from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
     from bertscope.questions.representations.comparison import RepresentationComparison
@@ -191,7 +197,7 @@ if TYPE_CHECKING:
     from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
     from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
     from bertscope.values.mask_predictions import FilledMask, Prediction
-    from bertscope.values.models import Model, RuntimeChoice, RuntimeTimes
+    from bertscope.values.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
     from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
     from bertscope.values.score_targets import Answer, NextSentence, PassageAnswer, SimilarTo, TextLabel, TextValue, WordLabel
     from bertscope.values.site_changes import add, block_attention, erase, mean_site, patch, scale_site, set_site
@@ -236,7 +242,7 @@ _PLACES = {
     "CompressionProgress": "bertscope.questions.compression.messages",
     "ContextUnit": "bertscope.questions.representations.contexts",
     "Contexts": "bertscope.questions.representations.contexts",
-    "CumulativeProbe": "bertscope.questions.probes.layer_mix",
+    "CumulativeProbe": "bertscope.questions.probes.probes",
     "CurvePoint": "bertscope.questions.ablation.effects",
     "DataType": "bertscope.values.choices",
     "DeadlineExceeded": "bertscope.errors",
@@ -268,10 +274,10 @@ _PLACES = {
     "FeatureText": "bertscope.questions.attention.marked_texts",
     "FieldViolation": "bertscope.errors",
     "FilledMask": "bertscope.values.mask_predictions",
-    "FilledSpan": "bertscope.questions.cloze.fillings",
+    "FilledSpan": "bertscope.questions.cloze.answers",
     "FilledText": "bertscope.questions.cloze.answers",
     "FilledTexts": "bertscope.questions.cloze.answers",
-    "Filling": "bertscope.questions.cloze.fillings",
+    "Filling": "bertscope.questions.cloze.answers",
     "GeometryDescription": "bertscope.questions.representations.geometry",
     "Greedy": "bertscope.questions.ablation.objectives",
     "GroupAccuracy": "bertscope.questions.scores.comparison",
@@ -301,7 +307,7 @@ _PLACES = {
     "LabelledWords": "bertscope.questions.ablation.task_objectives",
     "LayerEraser": "bertscope.questions.probes.erasers",
     "LayerFit": "bertscope.questions.representations.tuned_lens",
-    "LayerMix": "bertscope.questions.probes.layer_mix",
+    "LayerMix": "bertscope.questions.probes.probes",
     "LayerProbe": "bertscope.questions.probes.probes",
     "LayerReading": "bertscope.questions.representations.lens",
     "LayerRegression": "bertscope.questions.probes.regression",
@@ -312,7 +318,7 @@ _PLACES = {
     "LensText": "bertscope.questions.representations.lens",
     "LensTexts": "bertscope.questions.representations.lens",
     "LinearEraser": "bertscope.questions.probes.erasers",
-    "LoadProgress": "bertscope.questions.models.models",
+    "LoadProgress": "bertscope.values.models",
     "LogitAttribution": "bertscope.questions.representations.attribution",
     "LogitAttributions": "bertscope.questions.representations.attribution",
     "Machine": "bertscope.questions.benchmark.reports",
@@ -327,7 +333,7 @@ _PLACES = {
     "Mode": "bertscope.values.choices",
     "Model": "bertscope.values.models",
     "ModelReport": "bertscope.questions.benchmark.reports",
-    "Models": "bertscope.questions.models.models",
+    "Models": "bertscope.values.models",
     "NearestTo": "bertscope.questions.representations.context_requests",
     "NeuronAttribution": "bertscope.questions.attribution.neurons",
     "NeuronAttributions": "bertscope.questions.attribution.neurons",
@@ -337,7 +343,7 @@ _PLACES = {
     "ObjectScoring": "bertscope.values.choices",
     "Order": "bertscope.values.choices",
     "Others": "bertscope.values.choices",
-    "PairValues": "bertscope.questions.ablation.traced_values",
+    "PairValues": "bertscope.questions.ablation.site_effects",
     "PassageAnswer": "bertscope.values.score_targets",
     "PatchDirection": "bertscope.values.choices",
     "PathReceiver": "bertscope.questions.ablation.site_effects",
@@ -391,7 +397,7 @@ _PLACES = {
     "SiteEffect": "bertscope.questions.ablation.site_effects",
     "SiteIntervention": "bertscope.values.changes",
     "SiteSweep": "bertscope.client.ablation_trace",
-    "SiteSweepStart": "bertscope.questions.ablation.traced_values",
+    "SiteSweepStart": "bertscope.questions.ablation.site_effects",
     "Span": "bertscope.values.spans",
     "SparseCodes": "bertscope.questions.representations.codes",
     "Speed": "bertscope.questions.benchmark.reports",
@@ -428,8 +434,8 @@ _PLACES = {
     "TrainCodesProgress": "bertscope.questions.representations.codes",
     "TrainLensProgress": "bertscope.questions.representations.tuned_lens",
     "TreePart": "bertscope.questions.probes.structural_probes",
-    "TreeText": "bertscope.questions.probes.tree_texts",
-    "TreeWord": "bertscope.questions.probes.tree_texts",
+    "TreeText": "bertscope.questions.probes.structural_probes",
+    "TreeWord": "bertscope.questions.probes.structural_probes",
     "TunedLens": "bertscope.questions.representations.tuned_lens",
     "Unauthenticated": "bertscope.errors",
     "Unavailable": "bertscope.errors",

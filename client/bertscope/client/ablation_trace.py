@@ -12,11 +12,9 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading, gathered
 from bertscope.errors import BertscopeError
-from bertscope.questions.ablation.site_effects import SiteEffect
+from bertscope.questions.ablation.site_effects import SiteEffect, SiteSweepStart
 from bertscope.questions.ablation.trace_assembly import TraceAssembler, begin
-from bertscope.questions.ablation.trace_requests import sweep_sites_request
-from bertscope.questions.ablation.traced_pairs import AskedPair, Corruption, Groups, asked_pairs
-from bertscope.questions.ablation.traced_values import SiteSweepStart
+from bertscope.questions.ablation.traced_pairs import AskedPair, Corruption, Groups, asked_pairs, sweep_sites_request
 from bertscope.questions.ablation.traces import Trace
 from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import Parts

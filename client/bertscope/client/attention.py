@@ -7,8 +7,7 @@ from collections.abc import Generator, Iterable
 from functools import partial
 
 from bertscope.client.extraction import TensorStreams
-from bertscope.questions.attention.assembly import AttentionAssembler
-from bertscope.questions.attention.maps import AttentionMaps
+from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation

@@ -10,10 +10,8 @@ from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections
-from bertscope.questions.attribution.replies import Assembly, read_sections
-from bertscope.questions.attribution.requests import with_sections
-from bertscope.questions.attribution.words import WordAttribution, WordAttributions
+from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections, with_sections
+from bertscope.questions.attribution.words import Assembly, WordAttribution, WordAttributions, read_sections
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected
 from bertscope.v1 import attribution_pb2
 from bertscope.values.all_interventions import Interventions

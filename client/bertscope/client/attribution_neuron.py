@@ -9,10 +9,8 @@ from typing import Literal, SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.attribution.inputs import Section, asked_sections
-from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
-from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions
-from bertscope.questions.attribution.requests import with_sections
+from bertscope.questions.attribution.inputs import Section, asked_sections, with_sections
+from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions, read_neurons, with_site
 from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected

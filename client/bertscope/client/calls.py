@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
     from bertscope.client.ablation_trace import TraceCalls
     from bertscope.client.attention import AttentionCalls
-    from bertscope.client.attention_marked import RelationCalls
     from bertscope.client.attention_statistics import AttentionStatisticsCalls
     from bertscope.client.attribution import AttributionCalls
     from bertscope.client.attribution_neuron import NeuronCalls
@@ -22,56 +21,37 @@ if TYPE_CHECKING:
     from bertscope.client.facts import FactCalls
     from bertscope.client.health import HealthCalls
     from bertscope.client.inspection import InspectionCalls
-    from bertscope.client.labels_answer import AnswerCalls
-    from bertscope.client.labels_classification import LabelCalls
+    from bertscope.client.labels import LabelCalls
     from bertscope.client.models import ModelCalls
     from bertscope.client.probes import ProbeCalls
-    from bertscope.client.probes_application import ProbeApplicationCalls
-    from bertscope.client.probes_eraser import EraserCalls
-    from bertscope.client.probes_regression import RegressionProbeCalls
-    from bertscope.client.probes_structural import StructuralProbeCalls
-    from bertscope.client.representations_codes import CodesCalls
+    from bertscope.client.representations import RepresentationCalls
     from bertscope.client.representations_context import ContextCalls
-    from bertscope.client.representations_embedding import EmbeddingCalls
-    from bertscope.client.representations_geometry import GeometryCalls
     from bertscope.client.representations_lens import LensCalls
-    from bertscope.client.representations_logit import LogitCalls
-    from bertscope.client.representations_tuned_lens import TunedLensCalls
     from bertscope.client.scores import ScoreCalls
     from bertscope.client.scores_comparison import ComparisonCalls
 
     class Calls(
         AblationCalls,
-        AnswerCalls,
         AttentionCalls,
         AttentionStatisticsCalls,
         AttributionCalls,
         BenchmarkCalls,
         ClozeCalls,
-        CodesCalls,
         ComparisonCalls,
         CompressionCalls,
         ContextCalls,
         DistillationCalls,
-        EmbeddingCalls,
-        EraserCalls,
         FactCalls,
-        GeometryCalls,
         HealthCalls,
         InspectionCalls,
         LabelCalls,
         LensCalls,
-        LogitCalls,
         ModelCalls,
         NeuronCalls,
-        ProbeApplicationCalls,
         ProbeCalls,
-        RegressionProbeCalls,
-        RelationCalls,
+        RepresentationCalls,
         ScoreCalls,
-        StructuralProbeCalls,
         TraceCalls,
-        TunedLensCalls,
     ):
         """The calls of every question."""
 
@@ -94,29 +74,29 @@ else:
         _sum = Deferred("bertscope.client.many_texts", "ManyTexts")
         _sweep_parts = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         _toward = Deferred("bertscope.client.representations_context", "ContextCalls")
-        answer_questions = Deferred("bertscope.client.labels_answer", "AnswerCalls")
-        answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
-        apply_probe = Deferred("bertscope.client.probes_application", "ProbeApplicationCalls")
-        attribute_logits = Deferred("bertscope.client.representations_logit", "LogitCalls")
-        attribute_logits_stream = Deferred("bertscope.client.representations_logit", "LogitCalls")
+        answer_questions = Deferred("bertscope.client.labels", "LabelCalls")
+        answer_questions_stream = Deferred("bertscope.client.labels", "LabelCalls")
+        apply_probe = Deferred("bertscope.client.probes", "ProbeCalls")
+        attribute_logits = Deferred("bertscope.client.representations", "RepresentationCalls")
+        attribute_logits_stream = Deferred("bertscope.client.representations", "RepresentationCalls")
         attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
         attribute_words_stream = Deferred("bertscope.client.attribution", "AttributionCalls")
         benchmark_models = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
         benchmark_studies = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
-        classify = Deferred("bertscope.client.labels_classification", "LabelCalls")
-        classify_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
-        classify_tokens = Deferred("bertscope.client.labels_classification", "LabelCalls")
-        classify_tokens_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        classify = Deferred("bertscope.client.labels", "LabelCalls")
+        classify_stream = Deferred("bertscope.client.labels", "LabelCalls")
+        classify_tokens = Deferred("bertscope.client.labels", "LabelCalls")
+        classify_tokens_stream = Deferred("bertscope.client.labels", "LabelCalls")
         compare_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
-        compare_representations = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
+        compare_representations = Deferred("bertscope.client.representations", "RepresentationCalls")
         compare_texts = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
         compare_texts_stream = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
         compress_model = Deferred("bertscope.client.compression", "CompressionCalls")
         describe_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
-        describe_geometry = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
+        describe_geometry = Deferred("bertscope.client.representations", "RepresentationCalls")
         distill_model = Deferred("bertscope.client.distillation", "DistillationCalls")
-        embed_texts = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
-        embed_texts_stream = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
+        embed_texts = Deferred("bertscope.client.representations", "RepresentationCalls")
+        embed_texts_stream = Deferred("bertscope.client.representations", "RepresentationCalls")
         extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")
         fill_mask = Deferred("bertscope.client.cloze", "ClozeCalls")
@@ -130,27 +110,27 @@ else:
         list_models = Deferred("bertscope.client.models", "ModelCalls")
         load_model = Deferred("bertscope.client.models", "ModelCalls")
         load_model_events = Deferred("bertscope.client.models", "ModelCalls")
-        predict_values = Deferred("bertscope.client.labels_classification", "LabelCalls")
-        predict_values_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        predict_values = Deferred("bertscope.client.labels", "LabelCalls")
+        predict_values_stream = Deferred("bertscope.client.labels", "LabelCalls")
         prune_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         query_facts = Deferred("bertscope.client.facts", "FactCalls")
         query_facts_stream = Deferred("bertscope.client.facts", "FactCalls")
         rank_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         read_layers = Deferred("bertscope.client.representations_lens", "LensCalls")
         read_layers_stream = Deferred("bertscope.client.representations_lens", "LensCalls")
-        score_features = Deferred("bertscope.client.attention_marked", "RelationCalls")
-        score_relations = Deferred("bertscope.client.attention_marked", "RelationCalls")
+        score_features = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
+        score_relations = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
         score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         score_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")
         stream_inspection = Deferred("bertscope.client.inspection", "InspectionCalls")
         sweep_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         sweep_sites = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         trace = Deferred("bertscope.client.ablation_trace", "TraceCalls")
-        train_codes = Deferred("bertscope.client.representations_codes", "CodesCalls")
-        train_eraser = Deferred("bertscope.client.probes_eraser", "EraserCalls")
-        train_lens = Deferred("bertscope.client.representations_tuned_lens", "TunedLensCalls")
+        train_codes = Deferred("bertscope.client.representations", "RepresentationCalls")
+        train_eraser = Deferred("bertscope.client.probes", "ProbeCalls")
+        train_lens = Deferred("bertscope.client.representations", "RepresentationCalls")
         train_probe = Deferred("bertscope.client.probes", "ProbeCalls")
-        train_regression_probe = Deferred("bertscope.client.probes_regression", "RegressionProbeCalls")
-        train_structural_probe = Deferred("bertscope.client.probes_structural", "StructuralProbeCalls")
+        train_regression_probe = Deferred("bertscope.client.probes", "ProbeCalls")
+        train_structural_probe = Deferred("bertscope.client.probes", "ProbeCalls")
         unload_model = Deferred("bertscope.client.models", "ModelCalls")
         wait_until_serving = Deferred("bertscope.client.health", "HealthCalls")

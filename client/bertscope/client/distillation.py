@@ -11,8 +11,13 @@ from bertscope.client.streams import last
 from bertscope.questions.ablation.task_objectives import LabelledTexts
 from bertscope.questions.compression.messages import step_messages
 from bertscope.questions.compression.steps import Step
-from bertscope.questions.distillation.messages import Texts, text_messages
-from bertscope.questions.distillation.results import DistillationAssembler, DistillationProgress, DistilledModel
+from bertscope.questions.distillation.results import (
+    DistillationAssembler,
+    DistillationProgress,
+    DistilledModel,
+    Texts,
+    text_messages,
+)
 from bertscope.v1 import distillation_pb2
 from bertscope.values.choices import StateLoss
 from bertscope.values.messages import Numbers

@@ -8,10 +8,9 @@ from contextlib import closing
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import LoadProgress, Models, read_load_event
 from bertscope.v1 import model_pb2
 from bertscope.values.choices import Precision, Runtime
-from bertscope.values.models import Model, model_name, read_model
+from bertscope.values.models import LoadProgress, Model, Models, model_name, read_load_event, read_model
 from bertscope.values.requests import request_of
 
 

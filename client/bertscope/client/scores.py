@@ -9,8 +9,7 @@ from contextlib import closing
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
-from bertscope.questions.scores.replies import Assembly, read_sections
-from bertscope.questions.scores.texts import ScoredText, ScoredTexts
+from bertscope.questions.scores.texts import Assembly, ScoredText, ScoredTexts, read_sections
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
 from bertscope.values.all_interventions import Interventions

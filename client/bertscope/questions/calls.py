@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
     from bertscope.questions.ablation.trace_calls import AsyncTraceCalls
     from bertscope.questions.attention.calls import AsyncAttentionCalls
-    from bertscope.questions.attention.marked_calls import AsyncRelationCalls
     from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
     from bertscope.questions.attribution.calls import AsyncAttributionCalls
     from bertscope.questions.attribution.neuron_calls import AsyncNeuronCalls
@@ -20,57 +19,38 @@ if TYPE_CHECKING:
     from bertscope.questions.distillation.calls import AsyncDistillationCalls
     from bertscope.questions.facts.calls import AsyncFactCalls
     from bertscope.questions.inspection.calls import AsyncInspectionCalls
-    from bertscope.questions.labels.answer_calls import AsyncAnswerCalls
-    from bertscope.questions.labels.classification_calls import AsyncLabelCalls
+    from bertscope.questions.labels.calls import AsyncLabelCalls
     from bertscope.questions.models.calls import AsyncModelCalls
-    from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
     from bertscope.questions.probes.calls import AsyncProbeCalls
-    from bertscope.questions.probes.eraser_calls import AsyncEraserCalls
-    from bertscope.questions.probes.regression_calls import AsyncRegressionProbeCalls
-    from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
-    from bertscope.questions.representations.codes_calls import AsyncCodesCalls
+    from bertscope.questions.representations.calls import AsyncRepresentationCalls
     from bertscope.questions.representations.context_calls import AsyncContextCalls
-    from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
-    from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
     from bertscope.questions.representations.lens_calls import AsyncLensCalls
-    from bertscope.questions.representations.logit_calls import AsyncLogitCalls
-    from bertscope.questions.representations.tuned_lens_calls import AsyncTunedLensCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
     from bertscope.questions.scores.comparison_calls import AsyncComparisonCalls
     from bertscope.rpc.async_health import AsyncHealthCalls
 
     class AsyncCalls(
         AsyncAblationCalls,
-        AsyncAnswerCalls,
         AsyncAttentionCalls,
         AsyncAttentionStatisticsCalls,
         AsyncAttributionCalls,
         AsyncBenchmarkCalls,
         AsyncClozeCalls,
-        AsyncCodesCalls,
         AsyncComparisonCalls,
         AsyncCompressionCalls,
         AsyncContextCalls,
         AsyncDistillationCalls,
-        AsyncEmbeddingCalls,
-        AsyncEraserCalls,
         AsyncFactCalls,
-        AsyncGeometryCalls,
         AsyncHealthCalls,
         AsyncInspectionCalls,
         AsyncLabelCalls,
         AsyncLensCalls,
-        AsyncLogitCalls,
         AsyncModelCalls,
         AsyncNeuronCalls,
-        AsyncProbeApplicationCalls,
         AsyncProbeCalls,
-        AsyncRegressionProbeCalls,
-        AsyncRelationCalls,
+        AsyncRepresentationCalls,
         AsyncScoreCalls,
-        AsyncStructuralProbeCalls,
         AsyncTraceCalls,
-        AsyncTunedLensCalls,
     ):
         """The calls of every question."""
 
@@ -93,29 +73,29 @@ else:
         _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _sweep_parts = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         _toward = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
-        answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
-        answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
-        apply_probe = Deferred("bertscope.questions.probes.application_calls", "AsyncProbeApplicationCalls")
-        attribute_logits = Deferred("bertscope.questions.representations.logit_calls", "AsyncLogitCalls")
-        attribute_logits_stream = Deferred("bertscope.questions.representations.logit_calls", "AsyncLogitCalls")
+        answer_questions = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        answer_questions_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        apply_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
+        attribute_logits = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
+        attribute_logits_stream = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         attribute_words_stream = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         benchmark_models = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
         benchmark_studies = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
-        classify = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
-        classify_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
-        classify_tokens = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
-        classify_tokens_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        classify = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        classify_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        classify_tokens = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        classify_tokens_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
         compare_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
-        compare_representations = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
+        compare_representations = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         compare_texts = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
         compare_texts_stream = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
         compress_model = Deferred("bertscope.questions.compression.calls", "AsyncCompressionCalls")
         describe_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
-        describe_geometry = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
+        describe_geometry = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         distill_model = Deferred("bertscope.questions.distillation.calls", "AsyncDistillationCalls")
-        embed_texts = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
-        embed_texts_stream = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
+        embed_texts = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
+        embed_texts_stream = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")
         fill_mask = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
@@ -129,27 +109,27 @@ else:
         list_models = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         load_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
-        predict_values = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
-        predict_values_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        predict_values = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
+        predict_values_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
         prune_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         query_facts = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         query_facts_stream = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         rank_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         read_layers = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         read_layers_stream = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
-        score_features = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
-        score_relations = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
+        score_features = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
+        score_relations = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
         score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         score_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         stream_inspection = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
         sweep_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         sweep_sites = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         trace = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
-        train_codes = Deferred("bertscope.questions.representations.codes_calls", "AsyncCodesCalls")
-        train_eraser = Deferred("bertscope.questions.probes.eraser_calls", "AsyncEraserCalls")
-        train_lens = Deferred("bertscope.questions.representations.tuned_lens_calls", "AsyncTunedLensCalls")
+        train_codes = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
+        train_eraser = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
+        train_lens = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
-        train_regression_probe = Deferred("bertscope.questions.probes.regression_calls", "AsyncRegressionProbeCalls")
-        train_structural_probe = Deferred("bertscope.questions.probes.structural_calls", "AsyncStructuralProbeCalls")
+        train_regression_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
+        train_structural_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
         unload_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         wait_until_serving = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")

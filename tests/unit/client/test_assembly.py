@@ -6,7 +6,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.attention.assembly import AttentionAssembler
+from bertscope.questions.attention.maps import AttentionAssembler
 from bertscope.rpc.assembly import Coverage
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import HealthCheck, given, settings

@@ -4,7 +4,7 @@ from typing import Any
 
 import bertscope
 from bertscope.questions.attribution.inputs import Section
-from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
+from bertscope.questions.attribution.neurons import read_neurons, with_site
 from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import common_pb2
 from bertscope.v1.attribution_pb2 import AttributeWordsRequest

@@ -5,7 +5,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
+from bertscope.questions.probes.applied_probes import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 from bertscope.values.requests import request_of
 

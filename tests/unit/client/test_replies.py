@@ -8,7 +8,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.labels.classification import read_classified_texts
-from bertscope.questions.models.models import Models, read_load_event
+from bertscope.values.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import classification_pb2, common_pb2, model_pb2
 from bertscope.values.documents import document_of as document

@@ -14,9 +14,8 @@ from google.protobuf.message import Message
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.ablation.resumption import json_digest
-from bertscope.questions.ablation.site_effects import SiteEffect, read_effect
+from bertscope.questions.ablation.site_effects import PairValues, SiteEffect, SiteSweepStart, read_effect
 from bertscope.questions.ablation.traced_pairs import AskedPair
-from bertscope.questions.ablation.traced_values import PairValues, SiteSweepStart
 from bertscope.questions.ablation.traces import Trace
 from bertscope.v1 import ablation_sites_pb2
 from bertscope.values import messages as wire

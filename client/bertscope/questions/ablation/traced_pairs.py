@@ -1,4 +1,4 @@
-"""Pairs of a clean text and a corrupted one, on which a trace measures what each place of a model does."""
+"""The request of SweepSites: its scope, and pairs of a clean text and a corrupted one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from typing import Any, NamedTuple, SupportsIndex
 from bertscope.errors import invalid_argument
 from bertscope.rpc.pacing import text_work
 from bertscope.rpc.sections import TOKEN_BYTES
-from bertscope.v1 import ablation_sites_pb2
+from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.changes import SITES, Mean, Scaling, SiteChange
 from bertscope.values.display import record
-from bertscope.values.messages import text_input
+from bertscope.values.messages import Numbers, text_input
+from bertscope.values.models import Model
 from bertscope.values.positions import Place, checked_spans, spans_message
+from bertscope.values.requests import request_of
 from bertscope.values.score_targets import ScoreTarget, target_message
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["MaskedWords", "NoisyWords"]
 
+Request = ablation_sites_pb2.SweepSitesRequest
+UNITS = ablation_sites_pb2.SiteScope
 Pair = ablation_sites_pb2.PatchedPair
 Spans = Place | Iterable[Place]
 """A part of a text as a tuple (start, end) or (start, end, segment), or several; code points."""
@@ -144,3 +150,71 @@ def _pair(number: int, clean: TextOrPair, corrupted: object, target: object, gro
 def _work(text: TextOrPair) -> float:
     size = sum(len(part.encode()) for part in ([text] if isinstance(text, str) else text))
     return text_work(text) * USUAL_LAYERS * max(1.0, size / TOKEN_BYTES)
+
+
+def sweep_sites_request(
+    *,
+    model: str | Model | None,
+    sites: str | Iterable[str] | None,
+    layers: Numbers | None,
+    units: Numbers | None,
+    each_unit: bool,
+    positions: str | None,
+    direction: str | None,
+    change: SiteChange | float | str | None,
+    paths: bool,
+    sender_layers: Numbers | None,
+    receiver_layers: Numbers | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    memory_bytes: SupportsIndex | None,
+) -> Request:
+    """Returns the request, without its pairs."""
+    ends = {"sender_layers": sender_layers, "receiver_layers": receiver_layers}
+    if validation.flag("paths", paths):
+        given = {"sites": sites, "layers": layers, "units": units, "positions": positions, "change": change}
+        for name, value in (given | {"each_unit": each_unit or None}).items():
+            if value is not None:
+                raise invalid_argument(name, "must be left out with paths, which have sender_layers and receiver_layers")
+    else:
+        for name, value in ends.items():
+            if value is not None:
+                raise invalid_argument(name, "goes with paths=True; for sites, give layers")
+    return request_of(
+        Request,
+        model=model,
+        scopes=[] if paths else _scopes(sites, layers, units, each_unit=each_unit),
+        paths=request_of(ablation_sites_pb2.PathScope, **ends) if paths else None,
+        positions=positions,
+        direction=direction,
+        change=None if change is None else _change(change),
+        interventions=interventions,
+        reference_texts=reference_texts,
+        memory_bytes=memory_bytes,
+    )
+
+
+def _scopes(
+    sites: str | Iterable[str] | None, layers: Numbers | None, units: Numbers | None, *, each_unit: bool
+) -> list[ablation_sites_pb2.SiteScope]:
+    names = ["state"] if sites is None else validation.texts("sites", sites)
+    each = UNITS.UNITS_EACH if validation.flag("each_unit", each_unit) else UNITS.UNITS_TOGETHER
+    return [
+        ablation_sites_pb2.SiteScope(
+            site=validation.choice("sites", name, SITES),
+            layers=validation.uint32s("layers", layers),
+            each=each,
+            units=validation.uint32s("units", units),
+        )
+        for name in validation.not_empty("sites", names)
+    ]
+
+
+def _change(change: SiteChange | float | str) -> site_pb2.SiteChange:
+    if isinstance(change, SiteChange):
+        return change.message()
+    if change == "mean":
+        return Mean().message()
+    if isinstance(change, str):
+        raise invalid_argument("change", f'must be a factor, "mean" or the change of a site change, not {change!r}')
+    return Scaling(validation.finite_number("change", change)).message()

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
-from bertscope.questions.ablation.traced_values import PairValues
+from bertscope.questions.ablation.site_effects import WHAT, PairValues, PathReceiver, SiteEffect, added_effects
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.documents import document_of

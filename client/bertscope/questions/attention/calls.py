@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.attention.assembly import AttentionAssembler
-from bertscope.questions.attention.maps import AttentionMaps
+from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps
 from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2

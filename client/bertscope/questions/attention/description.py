@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.attention.head_distances import HeadDistances
-from bertscope.questions.attention.quantities import check_quantity
+from bertscope.questions.attention.maps import check_quantity
 from bertscope.questions.attention.sums import (
     Counts,
     HeadSums,

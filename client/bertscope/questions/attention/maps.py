@@ -1,4 +1,4 @@
-"""Defines the attention maps of a text, and the request for them."""
+"""Defines the attention maps of a text, the quantities that they hold, and how their stream is read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.questions.attention.quantities import BY_HEAD
+from bertscope.errors import InvalidReply
+from bertscope.rpc.assembly import Assembler
+from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+from bertscope.v1 import common_pb2
+from bertscope.v1.attention_pb2 import AttentionHeader
 from bertscope.values.display import data_frame, record
+from bertscope.values.messages import enum_name, provenance, texts_of, token
 from bertscope.values.results import Provenance, Token
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["AttentionMaps"]
+
+BY_HEAD = ("weights", "norms")
+"""Quantities that each head has; a layer has the others once."""
+
+
+def check_quantity(asked: int, sent: int) -> str:
+    """Returns the name of the quantity that a reply has. Raises InvalidReply if it is not what was asked for: a server that is
+    older than this client sends weights."""
+    weights = statistics_pb2.ATTENTION_QUANTITY_WEIGHTS
+    names = [enum_name(statistics_pb2.AttentionQuantity, one or weights) for one in (asked, sent)]
+    if names[0] != names[1]:
+        raise InvalidReply(f"the server sent {names[1]} and not {names[0]}; it may be older than this client")
+    return names[0]
 
 
 @record(eq=False)
@@ -95,4 +113,35 @@ class AttentionMaps:
                 "to_token": texts[column],
                 "attention": self.attention.reshape(-1).astype(np.float32, copy=False),  # pandas computes little in float16
             }
+        )
+
+
+class AttentionAssembler(Assembler[AttentionHeader, AttentionMaps]):
+    """The state of one ExtractAttention stream."""
+
+    what = "maps"
+
+    def announced(self, header: AttentionHeader) -> common_pb2.Tensor:
+        shape = tuple(header.attention.shape)
+        if shape != (len(header.layers), len(header.heads), len(header.tokens), len(header.tokens)):
+            raise InvalidReply(
+                f"the server announced maps of shape {list(shape)} for {len(header.layers)} layers, "
+                f"{len(header.heads)} heads and {len(header.tokens)} tokens"
+            )
+        check_quantity(self._request.quantity, header.quantity)
+        return header.attention
+
+    def result(
+        self, asked: common_pb2.TextInput, header: AttentionHeader, values: npt.NDArray[np.floating[Any]]
+    ) -> AttentionMaps:
+        return AttentionMaps(
+            input_index=header.input_index,
+            **texts_of(asked),
+            tokens=tuple(map(token, header.tokens)),
+            attention=values,
+            layers=tuple(header.layers),
+            heads=tuple(header.heads),
+            truncated_tokens=header.truncated_tokens,
+            provenance=provenance(header.provenance),
+            quantity=check_quantity(self._request.quantity, header.quantity),
         )

@@ -1,5 +1,5 @@
 # Generated from statistics_uniform.py by `make client`. Do not edit: change that file, or the contract.
-"""Makes the calls that describe and compare attention: `describe_attention`, `compare_attention`."""
+"""Makes the calls that describe, compare and score attention: `describe_attention`, `score_relations` and others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from functools import partial
 
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
+from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.marked_texts import FeatureText, RelationText
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.relation_requests import (
+    asked_feature_texts,
+    asked_relation_texts,
+    with_feature_texts,
+    with_relation_texts,
+)
+from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
-from bertscope.v1 import attention_statistics_pb2
+from bertscope.v1 import attention_relations_pb2, attention_statistics_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Quantity
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
@@ -19,7 +29,7 @@ from bertscope.values.requests import request_of
 
 
 class AsyncAttentionStatisticsCalls(AsyncManyTexts):
-    """The methods of `AsyncClient` that describe and compare attention."""
+    """The methods of `AsyncClient` that describe, compare and score attention."""
 
     async def describe_attention(
         self,
@@ -136,3 +146,103 @@ class AsyncAttentionStatisticsCalls(AsyncManyTexts):
             on_rejected=on_rejected,
         )
         return await self._sum(answers, AttentionComparison.merge, asked.total, on_progress)
+
+    async def score_relations(
+        self,
+        texts: RelationText | Iterable[RelationText],
+        relations: str | Iterable[str] | None = None,
+        *,
+        model: str | Model | None = None,
+        details: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> RelationScores:
+        """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
+
+        Texts without a pair are not sent. Intervals need `details`.
+
+        Arguments:
+            texts: Any number of `RelationText`, as `read_conllu` and `read_propbank` give them.
+            relations: Names of the relations, at most 1,000; None means all of the texts'.
+            model: The model's name or a `Model`; None means the server's default model.
+            details: True: also return the scores of each text, for resampling. They take 2 * layers * heads numbers for each
+                relation of a text.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
+        """
+        request = request_of(
+            attention_relations_pb2.ScoreRelationsRequest,
+            relations=relations,
+            model=model,
+            details=details,
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
+        asked = asked_relation_texts(texts, request.relations)
+        answers = self._answers(
+            asked,
+            partial(with_relation_texts, request),
+            attention_relations_pb2.ScoreRelationsResponse,
+            lambda _, reply: [read_relation_scores(reply)],
+            timeout,
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, RelationScores.merge, asked.total, on_progress)
+
+    async def score_features(
+        self,
+        texts: FeatureText | Iterable[FeatureText],
+        features: str | Iterable[str] | None = None,
+        *,
+        model: str | Model | None = None,
+        special_tokens: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> FeatureScores:
+        """Scores how much every head attends to words with a feature: nouns, negations, the subject.
+
+        Arguments:
+            texts: Any number of `FeatureText`, as `read_conllu_features` gives them.
+            features: Names of the features, at most 1,000; None means all of the texts'.
+            model: The model's name or a `Model`; None means the server's default model.
+            special_tokens: True: the first special token and the others together are features, too; the reply names them after
+                their vocabulary entries, as "[CLS]" and "[SEP]". Models without special tokens have no such features.
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            on_progress: Called with what is done so far; an exception in it ends the call.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for each call to the server; None means the client's.
+        """
+        request = request_of(
+            attention_relations_pb2.ScoreFeaturesRequest,
+            features=features,
+            model=model,
+            special_tokens=special_tokens,
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
+        asked = asked_feature_texts(texts, request.features, special_tokens=request.special_tokens)
+        answers = self._answers(
+            asked,
+            partial(with_feature_texts, request),
+            attention_relations_pb2.ScoreFeaturesResponse,
+            lambda _, reply: [read_feature_scores(reply)],
+            timeout,
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, FeatureScores.merge, asked.total, on_progress)

@@ -1,11 +1,22 @@
-"""Declares the calls that describe and compare attention: `describe_attention`, `compare_attention`."""
+"""Declares the calls that describe, compare and score attention: `describe_attention`, `score_relations` and others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
+from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.marked_texts import FeatureText, RelationText
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.relation_requests import (
+    asked_feature_texts,
+    asked_relation_texts,
+    with_feature_texts,
+    with_relation_texts,
+)
+from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.uniform import total
 from bertscope.values.choices import Quantity
 from bertscope.values.messages import Inputs, asked_inputs, text_of
@@ -13,7 +24,7 @@ from bertscope.values.models import Model
 
 
 class AttentionStatisticsCalls(Protocol):
-    """The methods of `AsyncClient` that describe and compare attention."""
+    """The methods of `AsyncClient` that describe, compare and score attention."""
 
     @total(asked_inputs, read_description, text=text_of)
     def describe_attention(self, inputs: Inputs, *, quantity: Quantity = "weights") -> AttentionDescription:
@@ -27,4 +38,44 @@ class AttentionStatisticsCalls(Protocol):
         """Compares the maps of two models, such as a model and its fine-tuned copy, head by head.
 
         `model` runs untouched, `other_model` under the interventions. The maps stay on the server, which sends sums over texts.
+        """
+
+    @total(
+        asked_relation_texts, read_relation_scores, text=lambda text: text.text, build=with_relation_texts, shared="relations"
+    )
+    def score_relations(
+        self,
+        texts: RelationText | Iterable[RelationText],
+        relations: str | Iterable[str] | None = None,
+        *,
+        details: bool = True,
+    ) -> RelationScores:
+        """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
+
+        Texts without a pair are not sent. Intervals need `details`.
+
+        Arguments:
+            texts: Any number of `RelationText`, as `read_conllu` and `read_propbank` give them.
+            relations: Names of the relations, at most 1,000; None means all of the texts'.
+        """
+
+    @total(
+        asked_feature_texts,
+        read_feature_scores,
+        text=lambda text: text.text,
+        build=with_feature_texts,
+        shared="features special_tokens",
+    )
+    def score_features(
+        self,
+        texts: FeatureText | Iterable[FeatureText],
+        features: str | Iterable[str] | None = None,
+        *,
+        special_tokens: bool = True,
+    ) -> FeatureScores:
+        """Scores how much every head attends to words with a feature: nouns, negations, the subject.
+
+        Arguments:
+            texts: Any number of `FeatureText`, as `read_conllu_features` gives them.
+            features: Names of the features, at most 1,000; None means all of the texts'.
         """

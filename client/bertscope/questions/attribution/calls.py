@@ -7,10 +7,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections
-from bertscope.questions.attribution.replies import Assembly, read_sections
-from bertscope.questions.attribution.requests import with_sections
-from bertscope.questions.attribution.words import WordAttribution, WordAttributions
+from bertscope.questions.attribution.inputs import Places, Section, SectionPace, asked_sections, with_sections
+from bertscope.questions.attribution.words import Assembly, WordAttribution, WordAttributions, read_sections
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected

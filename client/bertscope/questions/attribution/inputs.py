@@ -11,7 +11,7 @@ from bertscope.rpc.pacing import Pace
 from bertscope.rpc.sections import PART_WORK, TOKEN_BYTES, WORD, asked_in_sections, row_work
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Asked
+from bertscope.values.messages import Asked, with_items
 from bertscope.values.score_targets import Place, ScoreTarget, target_message
 from bertscope.values.spans import span
 from bertscope.values.validation import TextOrPair
@@ -187,3 +187,12 @@ def _rows(count: int, request: Request) -> float:
         if request.method != method.ATTRIBUTION_METHOD_SHAPLEY
         else 2.0 ** min(count, _exact_units(request))
     )
+
+
+def with_sections(request: Request, sections: Sequence[Section]) -> Request:
+    """Returns the request about some sections, which have the same pairs."""
+    found = with_items(request, "inputs", [section.message for section in sections])
+    pairs = sections[0].pairs if sections else None
+    if pairs is not None:
+        found.first_pair, found.pairs = pairs.start, len(pairs)
+    return found

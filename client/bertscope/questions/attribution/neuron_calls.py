@@ -6,10 +6,8 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Literal, SupportsIndex
 
-from bertscope.questions.attribution.inputs import Section, asked_sections
-from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
-from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions
-from bertscope.questions.attribution.requests import with_sections
+from bertscope.questions.attribution.inputs import Section, asked_sections, with_sections
+from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions, read_neurons, with_site
 from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole

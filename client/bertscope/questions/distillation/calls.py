@@ -8,8 +8,13 @@ from typing import SupportsIndex
 from bertscope.questions.ablation.task_objectives import LabelledTexts
 from bertscope.questions.compression.messages import step_messages
 from bertscope.questions.compression.steps import Step
-from bertscope.questions.distillation.messages import Texts, text_messages
-from bertscope.questions.distillation.results import DistillationAssembler, DistillationProgress, DistilledModel
+from bertscope.questions.distillation.results import (
+    DistillationAssembler,
+    DistillationProgress,
+    DistilledModel,
+    Texts,
+    text_messages,
+)
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import distillation_pb2

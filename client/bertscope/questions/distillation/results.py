@@ -1,19 +1,25 @@
-"""Reads the stream of DistillModel."""
+"""The texts and the stream of DistillModel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from bertscope.errors import InvalidReply
+from bertscope.questions.ablation.requests import labelled_text
+from bertscope.questions.ablation.task_objectives import LabelledTexts
+from bertscope.v1 import distillation_pb2
 from bertscope.v1.ablation_pb2 import Metric
 from bertscope.v1.distillation_pb2 import DistillationReport, DistillModelResponse
 from bertscope.values import messages as wire
+from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
+from bertscope.values.messages import text_input
 from bertscope.values.models import Model, read_model
 from bertscope.values.results import Provenance
+from bertscope.values.validation import TextOrPair
 
 __all__ = ["DistillationPart", "DistillationProgress", "DistillationScores", "DistilledModel", "Recovery"]
 
@@ -176,3 +182,13 @@ def _scores(message: Any) -> DistillationScores:
 def _recovery(message: Any) -> Recovery:
     known = message.HasField("low") and message.HasField("high")
     return Recovery(message.share, Interval(message.low, message.high) if known else None)
+
+
+Texts: TypeAlias = TextOrPair | Iterable[TextOrPair]
+
+
+def text_messages(name: str, given: Texts | LabelledTexts) -> list[distillation_pb2.DistillationText]:
+    """Returns the messages of texts, with labels if they have any."""
+    if isinstance(given, LabelledTexts):
+        return [labelled_text(distillation_pb2.DistillationText, text, label) for text, label in given.texts]
+    return [distillation_pb2.DistillationText(input=text_input(text)) for text in validation.texts_or_pairs(name, given)]

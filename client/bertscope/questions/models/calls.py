@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from bertscope.questions.models.models import LoadProgress, Models, read_load_event
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import model_pb2
 from bertscope.values.choices import Precision, Runtime
-from bertscope.values.models import Model, model_name, read_model
+from bertscope.values.models import LoadProgress, Model, Models, model_name, read_load_event, read_model
 from bertscope.values.requests import request_of
 
 

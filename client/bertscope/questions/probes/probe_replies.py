@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
-from bertscope.questions.probes.probes import LayerProbe, ProbePart, ProbeProgress, ProbeResult
-from bertscope.questions.probes.regression import RegressionResult
+from bertscope.questions.probes.probes import CumulativeProbe, LayerMix, LayerProbe, ProbePart, ProbeProgress, ProbeResult
 from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport, ProbeWeights, TrainProbeRequest, TrainProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.tensors import matrix, vector
 
-Result = TypeVar("Result", ProbeResult, RegressionResult)
+Result = TypeVar("Result")
 
 
 class Assembler(ABC, Generic[Result]):

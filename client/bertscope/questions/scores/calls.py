@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
-from bertscope.questions.scores.replies import Assembly, read_sections
-from bertscope.questions.scores.texts import ScoredText, ScoredTexts
+from bertscope.questions.scores.texts import Assembly, ScoredText, ScoredTexts, read_sections
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected

@@ -1,10 +1,18 @@
-"""Declares the calls for labels and values of texts: `classify`, `classify_tokens`, `predict_values`."""
+"""Declares the calls for labels, values and answers: `classify`, `classify_tokens`, `predict_values`, `answer_questions`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol, SupportsIndex
 
+from bertscope.questions.labels.answers import (
+    AnsweredQuestion,
+    AnsweredQuestions,
+    Questions,
+    asked_questions,
+    question_work,
+    read_answered_questions,
+)
 from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
 from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
@@ -13,7 +21,7 @@ from bertscope.values.messages import Inputs, asked_inputs
 
 
 class LabelCalls(Protocol):
-    """The methods of `AsyncClient` that give labels and values to texts."""
+    """The methods of `AsyncClient` that give labels and values to texts, and answers to questions."""
 
     @each(asked_inputs, read_classified_texts, ClassifiedTexts)
     def classify(self, inputs: Inputs) -> ClassifiedText:
@@ -41,4 +49,21 @@ class LabelCalls(Protocol):
         """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
 
         Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
+        """
+
+    @each(
+        asked_questions,
+        read_answered_questions,
+        AnsweredQuestions,
+        work=question_work,
+    )
+    def answer_questions(
+        self, questions: Questions, *, best: int | None = None, max_answer_tokens: int | None = None, stride: int | None = None
+    ) -> AnsweredQuestion:
+        """Finds the spans of passages that answer questions best, with a model that was fine-tuned for it (on SQuAD, say).
+
+        A passage that is longer than the model reads is read in windows. Raises Unimplemented for a model without such a head.
+
+        Arguments:
+            questions: A tuple (question, passage), or any number of them, also from a generator.
         """
