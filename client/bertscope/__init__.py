@@ -39,9 +39,8 @@ if TYPE_CHECKING:
         Unimplemented,
     )
     from bertscope.questions.ablation.calls import AsyncHeadSweep
-    from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
+    from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, HeadRanking, MetricEffect
     from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs
-    from bertscope.questions.ablation.ranking import HeadRanking
     from bertscope.questions.ablation.site_effects import PairValues, PathReceiver, SiteEffect, SiteSweepStart
     from bertscope.questions.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
     from bertscope.questions.ablation.task_objectives import (
@@ -59,12 +58,11 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.comparison import AttentionComparison
     from bertscope.questions.attention.description import AttentionDescription, PatternSums
     from bertscope.questions.attention.feature_scores import FeatureScore, FeatureScores
-    from bertscope.questions.attention.head_distances import HeadDistances
     from bertscope.questions.attention.maps import AttentionMaps
     from bertscope.questions.attention.marked_texts import FeatureText, RelationText
     from bertscope.questions.attention.relation_scores import DirectedSums, RelationScore, RelationScores
     from bertscope.questions.attention.selection import Direction, TextScore
-    from bertscope.questions.attention.sums import HeadSums
+    from bertscope.questions.attention.sums import HeadDistances, HeadSums
     from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution, NeuronAttributions
     from bertscope.questions.attribution.words import WordAttribution, WordAttributions
     from bertscope.questions.benchmark.calls import AsyncStudyBenchmark
@@ -75,12 +73,15 @@ if TYPE_CHECKING:
         Disturbances,
         Machine,
         ModelReport,
+        Published,
         Ratio,
         Score,
         Speed,
+        StudiesSummary,
+        StudyRow,
+        StudyTable,
         VectorAgreement,
     )
-    from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
     from bertscope.questions.cloze.answers import FilledSpan, FilledText, FilledTexts, Filling
     from bertscope.questions.compression.messages import CompressionProgress
     from bertscope.questions.compression.steps import (
@@ -113,12 +114,17 @@ if TYPE_CHECKING:
         Inspection,
         InspectionDistances,
         InspectionStart,
+        MapView,
         ViewedMaps,
     )
-    from bertscope.questions.inspection.views import MapView
     from bertscope.questions.labels.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
-    from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
-    from bertscope.questions.labels.regression import PredictedValue, PredictedValues
+    from bertscope.questions.labels.classification import (
+        ClassifiedText,
+        ClassifiedTexts,
+        LabelPrediction,
+        PredictedValue,
+        PredictedValues,
+    )
     from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
     from bertscope.questions.probes.erasers import Eraser, EraserMethod, LayerEraser, LinearEraser
@@ -198,10 +204,10 @@ if TYPE_CHECKING:
     from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
     from bertscope.values.mask_predictions import FilledMask, Prediction
     from bertscope.values.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
+    from bertscope.values.positions import Span
     from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
     from bertscope.values.score_targets import Answer, NextSentence, PassageAnswer, SimilarTo, TextLabel, TextValue, WordLabel
     from bertscope.values.site_changes import add, block_attention, erase, mean_site, patch, scale_site, set_site
-    from bertscope.values.spans import Span
 
 _PLACES = {
     "AbsentText": "bertscope.values.choices",
@@ -282,10 +288,10 @@ _PLACES = {
     "Greedy": "bertscope.questions.ablation.objectives",
     "GroupAccuracy": "bertscope.questions.scores.comparison",
     "GroupDifference": "bertscope.questions.scores.comparison",
-    "HeadDistances": "bertscope.questions.attention.head_distances",
+    "HeadDistances": "bertscope.questions.attention.sums",
     "HeadEffect": "bertscope.questions.ablation.effects",
     "HeadIntervention": "bertscope.values.interventions",
-    "HeadRanking": "bertscope.questions.ablation.ranking",
+    "HeadRanking": "bertscope.questions.ablation.effects",
     "HeadSums": "bertscope.questions.attention.sums",
     "HeadSweep": "bertscope.client.ablation",
     "Health": "bertscope.rpc.health",
@@ -323,7 +329,7 @@ _PLACES = {
     "LogitAttributions": "bertscope.questions.representations.attribution",
     "Machine": "bertscope.questions.benchmark.reports",
     "MapFormat": "bertscope.values.choices",
-    "MapView": "bertscope.questions.inspection.views",
+    "MapView": "bertscope.questions.inspection.results",
     "MaskedLmLoss": "bertscope.questions.ablation.objectives",
     "MaskedWords": "bertscope.questions.ablation.traced_pairs",
     "Mention": "bertscope.questions.labels.token_classification",
@@ -355,8 +361,8 @@ _PLACES = {
     "PositionKind": "bertscope.values.choices",
     "PositionScope": "bertscope.values.choices",
     "Precision": "bertscope.values.choices",
-    "PredictedValue": "bertscope.questions.labels.regression",
-    "PredictedValues": "bertscope.questions.labels.regression",
+    "PredictedValue": "bertscope.questions.labels.classification",
+    "PredictedValues": "bertscope.questions.labels.classification",
     "Prediction": "bertscope.values.mask_predictions",
     "ProbeEnding": "bertscope.questions.probes.probes",
     "ProbePart": "bertscope.questions.probes.probes",
@@ -365,7 +371,7 @@ _PLACES = {
     "ProbeText": "bertscope.values.labelled_texts",
     "ProbedSpan": "bertscope.questions.probes.applied_probes",
     "Provenance": "bertscope.values.results",
-    "Published": "bertscope.questions.benchmark.studies",
+    "Published": "bertscope.questions.benchmark.reports",
     "Quantity": "bertscope.values.choices",
     "RatedTexts": "bertscope.questions.ablation.task_objectives",
     "Ratio": "bertscope.questions.benchmark.reports",
@@ -398,7 +404,7 @@ _PLACES = {
     "SiteIntervention": "bertscope.values.changes",
     "SiteSweep": "bertscope.client.ablation_trace",
     "SiteSweepStart": "bertscope.questions.ablation.site_effects",
-    "Span": "bertscope.values.spans",
+    "Span": "bertscope.values.positions",
     "SparseCodes": "bertscope.questions.representations.codes",
     "Speed": "bertscope.questions.benchmark.reports",
     "StateLoss": "bertscope.values.choices",
@@ -408,10 +414,10 @@ _PLACES = {
     "StatesInput": "bertscope.questions.representations.states",
     "StructuralProbeProgress": "bertscope.questions.probes.structural_probes",
     "StructuralProbeResult": "bertscope.questions.probes.structural_probes",
-    "StudiesSummary": "bertscope.questions.benchmark.studies",
+    "StudiesSummary": "bertscope.questions.benchmark.reports",
     "StudyBenchmark": "bertscope.client.benchmark",
-    "StudyRow": "bertscope.questions.benchmark.studies",
-    "StudyTable": "bertscope.questions.benchmark.studies",
+    "StudyRow": "bertscope.questions.benchmark.reports",
+    "StudyTable": "bertscope.questions.benchmark.reports",
     "SweepStart": "bertscope.questions.ablation.sweeps",
     "SweepSummary": "bertscope.questions.ablation.sweeps",
     "SweepTable": "bertscope.questions.ablation.sweeps",

@@ -32,7 +32,7 @@ from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.async_streams import last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import {modules}
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

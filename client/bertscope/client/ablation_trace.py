@@ -20,9 +20,9 @@ from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import Parts
 from bertscope.rpc.threads import sleep
 from bertscope.v1 import ablation_sites_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SiteChange
 from bertscope.values.choices import PatchDirection, PositionScope, Site
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers, with_items
 from bertscope.values.models import Model
 from bertscope.values.score_targets import ScoreTarget

@@ -15,8 +15,8 @@ from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected
 from bertscope.v1 import attribution_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import AttributionMethod
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.positions import Positions

@@ -11,9 +11,8 @@ from bertscope.client.streams import Reading, last
 from bertscope.questions.ablation.objectives import Objective
 from bertscope.questions.benchmark import requests
 from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
-from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport
+from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport, StudiesSummary, StudyRow, StudyTable
 from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
-from bertscope.questions.benchmark.studies import StudiesSummary, StudyRow, StudyTable
 from bertscope.v1 import benchmark_pb2
 from bertscope.values.choices import Others, Runtime
 from bertscope.values.messages import Numbers

@@ -14,8 +14,8 @@ from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloz
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Decoding
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

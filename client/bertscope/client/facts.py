@@ -14,8 +14,8 @@ from bertscope.questions.facts.knowledge import FactAnswers, joined
 from bertscope.questions.facts.questions import Fact, Relations, asked_facts, relations_by_name, with_facts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import ObjectScoring
+from bertscope.values.interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of
 from bertscope.values.results import TextsProgress

@@ -9,11 +9,10 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading, gathered
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
-from bertscope.questions.inspection.results import Inspection
-from bertscope.questions.inspection.views import MapView, view_message
+from bertscope.questions.inspection.results import Inspection, MapView, view_message
 from bertscope.v1 import inspection_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import text_input
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -11,11 +11,9 @@ from typing import SupportsIndex
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.client.streams import last
 from bertscope.questions.probes.applied_probes import AppliedProbe, asked_span_texts, read_applied, with_probe, with_span_texts
-from bertscope.questions.probes.eraser_replies import EraserAssembler
-from bertscope.questions.probes.erasers import Eraser, EraserMethod
+from bertscope.questions.probes.erasers import Eraser, EraserAssembler, EraserMethod
 from bertscope.questions.probes.kept_probes import KeptProbe
-from bertscope.questions.probes.probe_replies import ProbeAssembler
-from bertscope.questions.probes.probe_requests import with_erased_texts, with_probe_texts, with_valued_texts
+from bertscope.questions.probes.probe_replies import ProbeAssembler, with_erased_texts, with_probe_texts, with_valued_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
 from bertscope.questions.probes.regression import RegressionAssembler, RegressionResult
 from bertscope.questions.probes.structural_probes import (
@@ -33,7 +31,7 @@ from bertscope.v1 import (
     representation_probes_pb2,
     representation_structural_probes_pb2,
 )
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model

@@ -33,8 +33,8 @@ from bertscope.v1 import (
     representation_states_pb2,
     representation_tuned_lens_pb2,
 )
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation, StatePooling
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -24,8 +24,8 @@ from bertscope.questions.representations.tuned_lens import TunedLens
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Asked, Numbers, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -13,8 +13,8 @@ from bertscope.questions.scores.comparison import ComparedSet, read_compared_set
 from bertscope.questions.scores.sets import ToCompare, asked_sets, set_work, with_sets
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
+from bertscope.values.interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of
 

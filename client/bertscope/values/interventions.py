@@ -1,18 +1,26 @@
-"""Makes head interventions: contributions of chosen heads in place of their own context vector c = A V.
+"""Makes head interventions, contributions of heads in place of their own context vector c = A V; and messages of all changes.
 
 Layers and heads count from 0. An intervention acts before a layer's output projection, on every text of a request.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import SupportsIndex, get_args
+from typing import Any, SupportsIndex, get_args
 
 from bertscope.errors import invalid_argument
+from bertscope.v1 import common_pb2
+from bertscope.values import validation
+from bertscope.values.changes import SiteIntervention, site_message
 from bertscope.values.choices import Mode
+from bertscope.values.messages import names_of_values
 from bertscope.values.validation import Heads, finite_number, heads_or_all, uint32
 
 __all__ = ["HeadIntervention", "mean", "scale", "uniform", "zero"]
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+MODE_NUMBERS = names_of_values(common_pb2.HeadIntervention.Mode.DESCRIPTOR)
 
 
 @dataclass(frozen=True)
@@ -73,3 +81,26 @@ def scale(layer: SupportsIndex, heads: Heads = None, *, factor: float) -> HeadIn
     HeadIntervention(layer=0, heads=(2,), mode='scale', factor=0.5)
     """
     return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "scale", factor)
+
+
+Interventions = HeadIntervention | SiteIntervention | Iterable[HeadIntervention | SiteIntervention]
+"""One intervention on heads or one change at a site, or many of either."""
+
+
+def intervention_fields(interventions: Interventions) -> dict[str, Any]:
+    """Returns the fields of a request that interventions go into: those on heads, which act first, and those at sites."""
+    if isinstance(interventions, tuple) and not interventions:
+        return {}
+    if isinstance(interventions, HeadIntervention | SiteIntervention):
+        interventions = [interventions]
+    heads, sites = [], []
+    for index, value in enumerate(validation.many("interventions", interventions, "interventions")):
+        if isinstance(value, SiteIntervention):
+            sites.append(site_message(value))
+        elif isinstance(value, HeadIntervention):
+            mode, factor = MODE_NUMBERS[value.mode], value.factor
+            heads.append(common_pb2.HeadIntervention(layer=value.layer, heads=value.heads, mode=mode, scale=factor))
+        else:
+            made = "bertscope.zero, uniform, mean, scale, scale_site, set_site, add, erase, patch, mean_site or block_attention"
+            raise invalid_argument(f"interventions[{index}]", f"must be made by {made}")
+    return {"interventions": heads, "site_interventions": sites}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.spans import Span, parts, span
+from bertscope.values.positions import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["ProbeText", "UnlabelledText", "ValuedText"]

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from bertscope.values import validation
-from bertscope.values.all_interventions import intervention_fields
+from bertscope.values.interventions import intervention_fields
 from bertscope.values.messages import names_of_values
 from bertscope.values.models import model_name
 

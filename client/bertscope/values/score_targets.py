@@ -10,7 +10,7 @@ from bertscope.values import validation
 from bertscope.values.choices import StatePooling, TargetScale
 from bertscope.values.display import record
 from bertscope.values.messages import enum_value, text_input
-from bertscope.values.spans import span
+from bertscope.values.positions import span
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["Answer", "NextSentence", "PassageAnswer", "SimilarTo", "TextLabel", "TextValue", "WordLabel"]

@@ -6,7 +6,7 @@ from typing import Any
 import bertscope
 import numpy as np
 from bertscope.questions.ablation.assembly import SweepAssembler
-from bertscope.questions.ablation.ranking import read_head_ranking
+from bertscope.questions.ablation.effects import read_head_ranking
 from bertscope.v1 import ablation_pb2, common_pb2
 
 from tests.support.broken_replies import refusals

@@ -4,7 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.attention.description import PATTERNS, STATISTICS, document, read_description
-from bertscope.questions.attention.head_distances import average_linkage
+from bertscope.questions.attention.sums import average_linkage
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform

@@ -6,7 +6,7 @@ from typing import Any
 import bertscope
 import bertscope_workbench as workbench
 import pytest
-from bertscope.questions.attention import relation_requests as requests
+from bertscope.questions.attention import marked_texts as requests
 from bertscope.v1.attention_relations_pb2 import ScoreFeaturesRequest, ScoreRelationsRequest
 from bertscope.values.requests import request_of
 

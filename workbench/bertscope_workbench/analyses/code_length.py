@@ -16,7 +16,7 @@ from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import Pooling, ProbeResult
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.labelled_texts import ProbeText, names_of

@@ -14,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import kept_file, read_npy

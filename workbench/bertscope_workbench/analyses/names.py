@@ -13,7 +13,7 @@ from bertscope import Client, Model
 from bertscope.questions.facts.answers import FactResult
 from bertscope.questions.facts.questions import Fact, FactRelation
 from bertscope.rpc.async_many_texts import OnTexts
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 
 __all__ = ["guess_by_name"]
 

@@ -16,7 +16,7 @@ from bertscope.questions.representations.states import HiddenStates
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.messages import Numbers

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertscope import Client, Model, PredictedValue
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results

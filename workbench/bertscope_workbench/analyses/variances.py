@@ -15,7 +15,7 @@ from bertscope.questions.representations.states import HiddenStates
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.documents import fields_of

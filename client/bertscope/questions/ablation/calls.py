@@ -8,16 +8,15 @@ from typing import SupportsIndex
 
 from bertscope.questions.ablation import resumption
 from bertscope.questions.ablation.assembly import SweepAssembler
-from bertscope.questions.ablation.effects import CurvePoint, HeadEffect
+from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, HeadRanking, read_head_ranking
 from bertscope.questions.ablation.objectives import Greedy, Objective
-from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
 from bertscope.questions.ablation.requests import greedy_message, head_sets, layer_heads, objective_message, scale_of, scope_of
 from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading
 from bertscope.v1 import ablation_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Mode, Scope
+from bertscope.values.interventions import Interventions
 from bertscope.values.models import Model, read_model
 from bertscope.values.requests import request_of
 from bertscope.values.validation import HeadsByLayer

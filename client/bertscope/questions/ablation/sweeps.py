@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, MetricEffect
-from bertscope.questions.ablation.ranking import by_layer, number_of
+from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, MetricEffect, by_layer, number_of
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.documents import document_of, fields_of

@@ -15,7 +15,7 @@ import numpy as np
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.choices import StatePooling
-from bertscope.values.spans import Span, parts, span
+from bertscope.values.positions import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["LabelSets", "LabelledQuestions", "LabelledTexts", "LabelledWords", "RatedTexts", "SimilarTexts"]

@@ -11,9 +11,9 @@ from bertscope.rpc.pacing import text_work
 from bertscope.rpc.sections import TOKEN_BYTES
 from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SITES, Mean, Scaling, SiteChange
 from bertscope.values.display import record
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers, text_input
 from bertscope.values.models import Model
 from bertscope.values.positions import Place, checked_spans, spans_message

@@ -10,8 +10,8 @@ from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, Quantity
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

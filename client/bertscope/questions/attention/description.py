@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.maps import check_quantity
 from bertscope.questions.attention.sums import (
     Counts,
+    HeadDistances,
     HeadSums,
     PerHead,
     divided,

@@ -9,20 +9,21 @@ from functools import partial
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
 from bertscope.questions.attention.feature_scores import FeatureScores
-from bertscope.questions.attention.marked_texts import FeatureText, RelationText
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.questions.attention.relation_requests import (
+from bertscope.questions.attention.marked_texts import (
+    FeatureText,
+    RelationText,
     asked_feature_texts,
     asked_relation_texts,
     with_feature_texts,
     with_relation_texts,
 )
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_relations_pb2, attention_statistics_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Quantity
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -8,14 +8,15 @@ from typing import Protocol
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
 from bertscope.questions.attention.feature_scores import FeatureScores
-from bertscope.questions.attention.marked_texts import FeatureText, RelationText
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.questions.attention.relation_requests import (
+from bertscope.questions.attention.marked_texts import (
+    FeatureText,
+    RelationText,
     asked_feature_texts,
     asked_relation_texts,
     with_feature_texts,
     with_relation_texts,
 )
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.uniform import total
 from bertscope.values.choices import Quantity

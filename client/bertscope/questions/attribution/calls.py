@@ -13,8 +13,8 @@ from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected
 from bertscope.v1 import attribution_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import AbsentText, AttributionMethod, AttributionUnit
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Asked
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

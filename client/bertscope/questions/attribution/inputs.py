@@ -12,8 +12,8 @@ from bertscope.rpc.sections import PART_WORK, TOKEN_BYTES, WORD, asked_in_sectio
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.messages import Asked, with_items
+from bertscope.values.positions import span
 from bertscope.values.score_targets import Place, ScoreTarget, target_message
-from bertscope.values.spans import span
 from bertscope.values.validation import TextOrPair
 
 T = TypeVar("T")

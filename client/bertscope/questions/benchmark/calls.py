@@ -8,9 +8,8 @@ from typing import SupportsIndex
 from bertscope.questions.ablation.objectives import Objective
 from bertscope.questions.benchmark import requests
 from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
-from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport
+from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport, StudiesSummary, StudyRow, StudyTable
 from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
-from bertscope.questions.benchmark.studies import StudiesSummary, StudyRow, StudyTable
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading, last
 from bertscope.v1 import benchmark_pb2

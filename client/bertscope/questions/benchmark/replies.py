@@ -15,12 +15,15 @@ from bertscope.questions.benchmark.reports import (
     Disturbances,
     Machine,
     ModelReport,
+    Published,
     Ratio,
     Score,
     Speed,
+    StudiesSummary,
+    StudyRow,
+    StudyTable,
     VectorAgreement,
 )
-from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
 from bertscope.v1 import benchmark_pb2
 from bertscope.values import messages as wire
 from bertscope.values.messages import applied_steps

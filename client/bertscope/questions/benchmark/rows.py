@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bertscope.questions.benchmark.reports import BenchmarkReport, ModelReport, Ratio, Score, Speed
-    from bertscope.questions.benchmark.studies import StudyRow, StudyTable
+    from bertscope.questions.benchmark.reports import BenchmarkReport, ModelReport, Ratio, Score, Speed, StudyRow, StudyTable
 
 Row = Mapping[str, Any]
 

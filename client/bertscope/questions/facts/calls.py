@@ -13,8 +13,8 @@ from bertscope.questions.facts.questions import Fact, Relations, asked_facts, re
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import ObjectScoring
+from bertscope.values.interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of
 from bertscope.values.results import TextsProgress

@@ -6,13 +6,12 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import SupportsIndex
 
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
-from bertscope.questions.inspection.results import Inspection
-from bertscope.questions.inspection.views import MapView, view_message
+from bertscope.questions.inspection.results import Inspection, MapView, view_message
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading, gathered
 from bertscope.v1 import inspection_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import text_input
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -15,14 +15,20 @@ from bertscope.questions.labels.answers import (
     question_work,
     read_answered_questions,
 )
-from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
-from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
+from bertscope.questions.labels.classification import (
+    ClassifiedText,
+    ClassifiedTexts,
+    PredictedValue,
+    PredictedValues,
+    read_classified_texts,
+    read_predicted_values,
+)
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import classification_pb2, question_answering_pb2
-from bertscope.values.all_interventions import Interventions
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

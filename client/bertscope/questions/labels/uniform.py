@@ -13,8 +13,14 @@ from bertscope.questions.labels.answers import (
     question_work,
     read_answered_questions,
 )
-from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
-from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
+from bertscope.questions.labels.classification import (
+    ClassifiedText,
+    ClassifiedTexts,
+    PredictedValue,
+    PredictedValues,
+    read_classified_texts,
+    read_predicted_values,
+)
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.uniform import each
 from bertscope.values.messages import Inputs, asked_inputs

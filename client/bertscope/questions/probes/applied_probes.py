@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.probes.kept_probes import ARRAYS, KeptProbe
-from bertscope.questions.probes.probe_requests import POOLINGS
+from bertscope.questions.probes.probe_replies import POOLINGS
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
@@ -25,8 +25,8 @@ from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.merging import require_same, same_weights, total
 from bertscope.values.messages import Asked, Numbers
+from bertscope.values.positions import Span
 from bertscope.values.results import Provenance
-from bertscope.values.spans import Span
 from bertscope.values.vectors import tensor
 
 __all__ = ["AppliedLayer", "AppliedProbe", "ProbedSpan"]

@@ -20,8 +20,8 @@ from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.positions import Span, parts
 from bertscope.values.results import Provenance
-from bertscope.values.spans import Span, parts
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["LayerStructuralProbe", "StructuralProbeProgress", "StructuralProbeResult", "TreePart", "TreeText", "TreeWord"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.values.merging import counts, numbers
-from bertscope.values.spans import Span
+from bertscope.values.positions import Span
 from bertscope.values.validation import TextOrPair
 
 Integers = npt.NDArray[np.int64]

@@ -8,19 +8,18 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.attention.marked_texts import RelationText
-from bertscope.questions.attention.relation_requests import relation_message
+from bertscope.questions.attention.marked_texts import RelationText, relation_message
 from bertscope.v1 import attention_relations_pb2, common_pb2
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.values import validation
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.changes import SITES
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Asked, asked, text_input
 from bertscope.values.models import Model
+from bertscope.values.positions import span
 from bertscope.values.requests import request_of
-from bertscope.values.spans import span
 from bertscope.values.validation import Heads, TextOrPair
 from bertscope.values.vectors import tensor
 

@@ -12,8 +12,8 @@ from bertscope.values import validation
 from bertscope.values.columns import Column, named
 from bertscope.values.display import record
 from bertscope.values.intervals import Interval, wilson_interval
+from bertscope.values.positions import Span, parts
 from bertscope.values.results import Results
-from bertscope.values.spans import Span, parts
 
 __all__ = ["TagCount", "TagCounts", "count_tags"]
 

@@ -16,8 +16,8 @@ from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.documents import fields_of
 from bertscope.values.merging import require_same, same_weights
+from bertscope.values.positions import Span
 from bertscope.values.results import Provenance
-from bertscope.values.spans import Span
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["ContextUnit", "Contexts", "Place", "UnitContexts"]

@@ -15,8 +15,8 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, asked, enum_name, names_of_values, provenance, token
+from bertscope.values.positions import Span, span
 from bertscope.values.results import Provenance, Results, Token
-from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:

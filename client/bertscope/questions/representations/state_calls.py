@@ -10,8 +10,8 @@ from bertscope.questions.representations.states import HiddenStates, StatesAssem
 from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, StatePooling, StateQuantity, StateUnit
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of

@@ -12,8 +12,8 @@ from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
-from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
+from bertscope.values.interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.requests import request_of
 

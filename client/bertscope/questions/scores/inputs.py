@@ -11,7 +11,7 @@ from bertscope.v1 import cloze_scores_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.messages import Asked
-from bertscope.values.spans import Span, span
+from bertscope.values.positions import Span, span
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["ScoredInput", "conditional"]
