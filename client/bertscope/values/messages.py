@@ -6,17 +6,20 @@ Building raises InvalidArgument, naming the field, for values that can't be enco
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import lru_cache, partial
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args, get_origin
 
 from google.protobuf.message import Message
 
-from bertscope.v1 import common_pb2, compression_pb2
+from bertscope.v1 import common_pb2
 from bertscope.values import validation
-from bertscope.values.results import AppliedStep, Provenance, Token
+from bertscope.values.documents import types_of
+from bertscope.values.results import Provenance, Token
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
@@ -75,23 +78,33 @@ def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
 def read(kind: type[Result], message: Message, **converted: Any) -> Result:
     """Returns a result whose fields have the values of the message's fields of the same names, except for `converted` ones.
 
-    A repeated field becomes a tuple, a value of an enum its name, a provenance is read; an optional field that is not set
-    becomes None.
+    The types of the result's fields say what becomes of messages in the message: results, tokens, times. A repeated field
+    becomes a tuple, a map a dict, a value of an enum its name; a field that is not set becomes None where it may be None.
     """
-    names = (field.name for field in dataclasses.fields(kind) if field.name not in converted)
-    return kind(**{name: _value(message, name) for name in names}, **converted)
+    types, fields = types_of(kind), message.DESCRIPTOR.fields_by_name
+    names = [name for name in types if name not in converted]
+    return kind(**{name: _value(message, fields[name], types[name]) for name in names}, **converted)
 
 
-def _value(message: Message, name: str) -> Any:
-    value = getattr(message, name)
-    if isinstance(value, common_pb2.Provenance):
-        return provenance(value)
-    if not isinstance(value, (str, float, int)):
-        return tuple(value)
-    field = message.DESCRIPTOR.fields_by_name[name]
-    if field.has_presence and not message.HasField(name):
+def _value(message: Message, field: Any, wanted: Any) -> Any:
+    value, inside = getattr(message, field.name), get_args(wanted)
+    if get_origin(wanted) is Mapping:
+        return dict(value)
+    if field.is_repeated:
+        plain = field.message_type is None and field.enum_type is None
+        return tuple(value) if plain else tuple(_single(field, inside[0], one) for one in value)
+    may_lack = NoneType in inside
+    if field.has_presence and not message.HasField(field.name) and (may_lack or field.message_type is None):
         return None
-    return value if field.enum_type is None else _name(field.enum_type, int(value))
+    if field.enum_type is not None and not value and may_lack:
+        return None
+    return _single(field, inside[0] if may_lack else wanted, value)
+
+
+def _single(field: Any, kind: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        return READ_ENUMS.get(field.enum_type.name, partial(_name, field.enum_type))(value)
+    return value if field.message_type is None else READ_MESSAGES.get(kind, partial(read, kind))(value)
 
 
 def enum_value(field: str, name: str | None, enum: Any) -> Any:
@@ -204,6 +217,11 @@ def _name(enum: Any, number: int) -> str:
     return found.name.removeprefix(prefix_of(enum)).lower() if found else str(number)
 
 
-def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:
-    """Returns the steps that were applied to a model."""
-    return tuple(AppliedStep(message.step, message.description, dict(message.numbers)) for message in messages)
+READ_ENUMS: Mapping[str, Callable[[Any], str]] = {"Precision": precision, "Runtime": runtime}
+"""What reads values of enums whose names are others than in the contract, or empty where there is none."""
+READ_MESSAGES: Mapping[Any, Callable[[Any], Any]] = {
+    Provenance: provenance,
+    Token: token,
+    datetime.datetime: lambda message: message.ToDatetime(datetime.UTC),
+}
+"""What reads messages for which a result has one of these types; `read` does for all others."""

@@ -149,27 +149,7 @@ def short_name(model: Model) -> str:
 
 def read_model(message: model_pb2.Model) -> Model:
     """Returns a hosted model."""
-    return messages.read(
-        Model,
-        message,
-        runtime=messages.runtime(message.runtime),
-        precision=messages.precision(message.precision),
-        capabilities=tuple(messages.enum_name(model_pb2.Capability, value) for value in message.capabilities),
-        ready_time=message.ready_time.ToDatetime(datetime.UTC) if message.HasField("ready_time") else None,
-        pruned_heads=messages.heads_by_layer(message.pruned_heads),
-        compression=messages.applied_steps(message.compression),
-        runtime_choice=_runtime_choice(message.runtime_choice) if message.HasField("runtime_choice") else None,
-    )
-
-
-def _runtime_choice(message: model_pb2.RuntimeChoice) -> RuntimeChoice:
-    return messages.read(
-        RuntimeChoice,
-        message,
-        preferred=messages.runtime(message.preferred),
-        times=tuple(messages.read(RuntimeTimes, one, runtime=messages.runtime(one.runtime)) for one in message.times),
-        measured_time=message.measured_time.ToDatetime(datetime.UTC) if message.HasField("measured_time") else None,
-    )
+    return messages.read(Model, message, pruned_heads=messages.heads_by_layer(message.pruned_heads))
 
 
 class Models(Results[Model]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, SupportsIndex, TypeVar, overload
+from typing import Self, SupportsIndex, TypeVar, overload
 
 from bertscope.values.display import ShownAsTable, record, short_list
 
@@ -39,11 +39,6 @@ class Provenance:
     """For each change of the request's `site_interventions` that has a strength, in order: the mean Euclidean norm of the
     site's vectors over the reference texts, which the strength multiplies."""
     # End of what is generated.
-
-
-def stored_provenance(values: Mapping[str, Any]) -> Provenance:
-    """Returns the provenance that a file of JSON has. Raises TypeError for other values."""
-    return Provenance(**{**values, "site_norms": tuple(values.get("site_norms", ()))})
 
 
 @record

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.ablation import resumption
@@ -54,7 +53,7 @@ class SweepAssembler:
         if event == "start":
             self.start = self._started(_start(message.start))
         elif event == "summary":
-            self.summary = wire.read(SweepSummary, message.summary, provenance=wire.provenance(message.summary.provenance))
+            self.summary = wire.read(SweepSummary, message.summary)
         elif (event == "point") != self._greedy:
             raise InvalidReply(f"the server sent {'an effect' if self._greedy else 'a point'} that was not asked for")
         else:
@@ -152,7 +151,7 @@ class SweepAssembler:
         return point
 
     def _metrics(self, messages: Iterable[ablation_pb2.MetricEffect]) -> dict[str, MetricEffect]:
-        effects = {effect.metric: effect for effect in map(_metric_effect, messages)}
+        effects = {effect.metric: effect for effect in (wire.read(MetricEffect, message) for message in messages)}
         expected = list(self.start.baseline) if self.start else []
         if list(effects) != expected:
             raise InvalidReply(f"the server sent the metrics {list(effects)} where the baseline has {expected}")
@@ -160,16 +159,10 @@ class SweepAssembler:
 
 
 def _start(message: ablation_pb2.SweepStart) -> SweepStart:
-    baseline = {_metric(score.metric): score.score for score in message.baseline}
+    baseline = {wire.enum_name(ablation_pb2.Metric, score.metric): score.score for score in message.baseline}
     if not baseline:
         raise InvalidReply("the server began a sweep without a baseline")
-    return wire.read(
-        SweepStart,
-        message,
-        baseline=baseline,
-        bootstrap=wire.read(Bootstrap, message.bootstrap) if message.HasField("bootstrap") else None,
-        provenance=wire.provenance(message.provenance) if message.HasField("provenance") else None,
-    )
+    return wire.read(SweepStart, message, baseline=baseline)
 
 
 def _head_set(message: ablation_pb2.HeadSet) -> Mapping[int, tuple[int, ...]]:
@@ -177,32 +170,3 @@ def _head_set(message: ablation_pb2.HeadSet) -> Mapping[int, tuple[int, ...]]:
     if not heads or not all(heads.values()):
         raise InvalidReply("the server sent an effect that does not say of which heads it is")
     return heads
-
-
-def _metric_effect(message: ablation_pb2.MetricEffect) -> MetricEffect:
-    return wire.read(
-        MetricEffect,
-        message,
-        metric=_metric(message.metric),
-        interval_method=interval_method(message.interval_method),
-        no_interval=no_interval(message.no_interval),
-    )
-
-
-def interval_method(number: int) -> str | None:
-    """Returns the method of an interval; None without one."""
-    return _name(ablation_pb2.IntervalMethod, number)
-
-
-def no_interval(number: int) -> str | None:
-    """Returns why there is no interval; None with one."""
-    return _name(ablation_pb2.NoInterval, number)
-
-
-def _name(kind: Any, number: int) -> str | None:
-    """Returns the name of an optional value."""
-    return wire.enum_name(kind, number) if number else None
-
-
-def _metric(number: int) -> str:
-    return wire.enum_name(ablation_pb2.Metric, number)

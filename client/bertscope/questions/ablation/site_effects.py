@@ -135,7 +135,6 @@ def read_effect(message: ablation_sites_pb2.SiteEffect) -> SiteEffect:
         SiteEffect,
         message,
         site=SITE_NAMES.get(message.site) or enum_name(site_pb2.Site, message.site),
-        receiver=read(PathReceiver, message.receiver) if message.HasField("receiver") else None,
     )
 
 

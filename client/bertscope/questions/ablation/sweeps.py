@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, MetricEffect, by_layer, number_of
+from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, by_layer, number_of
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, counted, record
-from bertscope.values.documents import document_of, fields_of
-from bertscope.values.results import Provenance, stored_provenance
+from bertscope.values.documents import document_of, fields_of, stored
+from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
     pass
@@ -272,27 +272,4 @@ def document(table: SweepTable) -> dict[str, Any]:
 
 def table_of(values: Mapping[str, Any]) -> SweepTable:
     """Returns the sweep of a document. Raises KeyError, TypeError, ValueError or AttributeError for another document."""
-    start, summary = dict(values["start"]), dict(values["summary"])
-    bootstrap, provenance = start["bootstrap"], start["provenance"]
-    start["bootstrap"] = None if bootstrap is None else Bootstrap(**bootstrap)
-    start["provenance"] = None if provenance is None else stored_provenance(provenance)
-    summary["provenance"] = stored_provenance(summary["provenance"])
-    names = ("mode", "scope", "factor", "confidence", "resamples", "seed", "asked", "interrupted", "resumed")
-    return SweepTable(
-        start=SweepStart(**start),
-        effects=tuple(HeadEffect(_heads(effect["heads"]), _metrics(effect["metrics"])) for effect in values["effects"]),
-        points=tuple(
-            CurvePoint(tuple(map(_heads, point["added"])), point["removed"], point["share_removed"], _metrics(point["metrics"]))
-            for point in values["points"]
-        ),
-        summary=SweepSummary(**summary),
-        **{name: values[name] for name in names},
-    )
-
-
-def _heads(heads: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    return {int(layer): tuple(map(int, numbers)) for layer, numbers in heads.items()}
-
-
-def _metrics(metrics: Mapping[str, Any]) -> dict[str, MetricEffect]:
-    return {name: MetricEffect(**metric) for name, metric in metrics.items()}
+    return stored(SweepTable, values)

@@ -73,17 +73,16 @@ class TraceAssembler:
             raise InvalidReply(f"the server began a sweep over {count} pairs, and {len(self._pairs) - first} are left")
         pairs = []
         for values, pair in zip(message.pairs, self._pairs[first:], strict=False):
-            tokens = {name: tuple(map(wire.token, getattr(values, name))) for name in ("tokens", "corrupted_tokens")}
             text, said = wire.text_of(pair.message.clean), described(pair.target, values.label)
-            pairs.append(wire.read(PairValues, values, text=text, target=said, **tokens))
+            pairs.append(wire.read(PairValues, values, text=text, target=said))
         scope = wire.enum_name(ablation_sites_pb2.PositionScope, message.positions)
         direction = wire.enum_name(ablation_sites_pb2.PatchDirection, message.direction)
-        return SiteSweepStart(
-            total=message.total,
+        return wire.read(
+            SiteSweepStart,
+            message,
             pairs=tuple(pairs),
             positions="paths" if self._request.HasField("paths") else scope,
             direction=direction if message.direction else "change",
-            provenance=wire.provenance(message.provenance),
         )
 
     def _part(self, start: SiteSweepStart, summary: ablation_sites_pb2.SiteSweepSummary) -> Trace:

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.site_effects import WHAT, PairValues, PathReceiver, SiteEffect, added_effects
+from bertscope.questions.ablation.site_effects import WHAT, PairValues, SiteEffect, added_effects
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted
-from bertscope.values.documents import document_of
+from bertscope.values.documents import document_of, stored
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
-from bertscope.values.results import Provenance, Token, stored_provenance
+from bertscope.values.results import Provenance
 
 __all__ = ["Trace"]
 
@@ -242,31 +242,4 @@ def document(found: Trace) -> dict[str, Any]:
 
 def trace_of(values: Mapping[str, Any]) -> Trace:
     """Returns the trace of a document. Raises KeyError, TypeError, ValueError or AttributeError for another document."""
-    own = {each.name: values[each.name] for each in dataclasses.fields(Trace)}
-    return Trace(
-        **own
-        | {
-            "pairs": tuple(map(_pair, values["pairs"])),
-            "effects": tuple(map(_effect, values["effects"])),
-            "provenance": stored_provenance(values["provenance"]),
-            "digests": tuple(values["digests"]),
-        }
-    )
-
-
-def _pair(values: Mapping[str, Any]) -> PairValues:
-    text = values["text"]
-    tokens = {name: tuple(_token(token) for token in values[name]) for name in ("tokens", "corrupted_tokens")}
-    return PairValues(**{**values, **tokens, "text": text if isinstance(text, str) else tuple(text)})
-
-
-def _token(values: Mapping[str, Any]) -> Token:
-    return Token(**{**values, "pieces": tuple(values["pieces"])})
-
-
-def _effect(values: Mapping[str, Any]) -> SiteEffect:
-    receiver = values["receiver"]
-    names = [each.name for each in dataclasses.fields(SiteEffect)]
-    return SiteEffect(
-        **{name: values[name] for name in names} | {"receiver": None if receiver is None else PathReceiver(**receiver)}
-    )
+    return stored(Trace, values)

@@ -14,7 +14,7 @@ from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
 from bertscope.v1.attention_pb2 import AttentionHeader
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import enum_name, provenance, texts_of, token
+from bertscope.values.messages import enum_name, read, texts_of
 from bertscope.values.results import Provenance, Token
 
 if TYPE_CHECKING:
@@ -134,14 +134,5 @@ class AttentionAssembler(Assembler[AttentionHeader, AttentionMaps]):
     def result(
         self, asked: common_pb2.TextInput, header: AttentionHeader, values: npt.NDArray[np.floating[Any]]
     ) -> AttentionMaps:
-        return AttentionMaps(
-            input_index=header.input_index,
-            **texts_of(asked),
-            tokens=tuple(map(token, header.tokens)),
-            attention=values,
-            layers=tuple(header.layers),
-            heads=tuple(header.heads),
-            truncated_tokens=header.truncated_tokens,
-            provenance=provenance(header.provenance),
-            quantity=check_quantity(self._request.quantity, header.quantity),
-        )
+        quantity = check_quantity(self._request.quantity, header.quantity)
+        return read(AttentionMaps, header, **texts_of(asked), attention=values, quantity=quantity)

@@ -20,7 +20,7 @@ from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.intervals import Interval, mean_intervals
 from bertscope.values.merging import added, numbers, require_same, same_weights
-from bertscope.values.messages import enum_name, provenance, read, token
+from bertscope.values.messages import enum_name, provenance, read
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.tensors import matrix
@@ -272,7 +272,6 @@ def _attribution(
         message,
         text=section.text,
         target=section.target,
-        units=tuple(map(token, message.units)),
         values=values,
         error=message.completeness_error if message.HasField("completeness_error") else None,
         sums=numbers(message.sums, (count if sampled else 0,), "sums"),

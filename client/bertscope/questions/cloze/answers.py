@@ -77,11 +77,6 @@ class Filling:
         return text
 
 
-def read_filling(message: cloze_pb2.Filling) -> Filling:
-    """Returns one filling of a reply."""
-    return read(Filling, message, spans=tuple(read(FilledSpan, span) for span in message.spans))
-
-
 @record
 class FilledText(ReadOnUse):
     """The masks of one text."""
@@ -112,7 +107,7 @@ class FilledText(ReadOnUse):
             "masks": masks,
             "tokens": message.tokens,
             "truncated_tokens": message.truncated_tokens,
-            "fillings": () if masks and masks[0].predictions else tuple(map(read_filling, message.fillings)),
+            "fillings": () if masks and masks[0].predictions else tuple(read(Filling, filling) for filling in message.fillings),
             "next_sentence_probability": message.next_sentence_probability
             if message.HasField("next_sentence_probability")
             else None,

@@ -166,9 +166,7 @@ def _result(report: DistillationReport, model: Model) -> DistilledModel:
         report,
         model=model,
         **{name: _scores(getattr(report, name)) for name in ("teacher", "untrained", "student")},
-        **{name: wire.read(DistillationPart, getattr(report, name)) for name in ("train", "dev", "test")},
         recoveries={wire.enum_name(Metric, one.metric): _recovery(one) for one in report.recoveries},
-        teacher_layers=tuple(report.teacher_layers),
     )
 
 

@@ -13,7 +13,7 @@ from bertscope.questions.inspection.results import InspectedMaps, Inspection, In
 from bertscope.rpc.assembly import Coverage
 from bertscope.v1 import inspection_pb2
 from bertscope.values.mask_predictions import read_mask
-from bertscope.values.messages import enum_name, read, texts_of, token
+from bertscope.values.messages import enum_name, read, texts_of
 from bertscope.values.tensors import matrix
 
 Event = InspectionStart | InspectionDistances | InspectedMaps
@@ -64,8 +64,6 @@ class InspectionAssembler:
             InspectionStart,
             header,
             **texts_of(self._request.input),
-            tokens=tuple(map(token, header.tokens)),
-            words=tuple(map(token, header.words)),
             masks=tuple(map(read_mask, header.masks)),
             untouched_masks=tuple(map(read_mask, header.untouched_masks)),
             views=tuple(map(_view, header.maps)),

@@ -10,7 +10,7 @@ from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.lazy import ReadOnUse, made
-from bertscope.values.messages import provenance, texts_of
+from bertscope.values.messages import provenance, read, texts_of
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -168,12 +168,6 @@ def read_predicted_values(
         raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
     source = provenance(response.provenance)
     return PredictedValues(
-        PredictedValue(
-            **texts_of(asked),
-            value=result.value,
-            tokens=result.tokens,
-            truncated_tokens=result.truncated_tokens,
-            provenance=source,
-        )
+        read(PredictedValue, result, **texts_of(asked), provenance=source)
         for asked, result in zip(inputs, response.results, strict=True)
     )

@@ -12,7 +12,7 @@ from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
-from bertscope.values.messages import Asked, asked, enum_name, provenance, text_input, texts_of
+from bertscope.values.messages import Asked, asked, enum_name, provenance, read, text_input, texts_of
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 
@@ -162,7 +162,9 @@ def read_tagged_texts(
         if given.words and len(given.words) != len(result.words):
             raise InvalidReply(f"the server answered {len(result.words)} of {len(given.words)} words of a text")
         texts = (given.input.text, given.input.text_pair)
-        yield TaggedText(
+        yield read(
+            TaggedText,
+            result,
             **texts_of(given.input),
             words=tuple(
                 TaggedWord(*_place(texts, word.span), labels=tuple(map(label_prediction, word.labels))) for word in result.words
@@ -172,8 +174,6 @@ def read_tagged_texts(
                 for mention in result.mentions
             ),
             scheme=scheme,
-            tokens=result.tokens,
-            truncated_tokens=result.truncated_tokens,
             provenance=source,
         )
 

@@ -22,7 +22,8 @@ from bertscope.values.changes import SiteIntervention
 from bertscope.values.columns import Column, named
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
-from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
+from bertscope.values.documents import stored
+from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz
 from bertscope.values.positions import Positions
 from bertscope.values.results import Provenance
 from bertscope.values.site_changes import erase
@@ -185,7 +186,7 @@ class Eraser(ShownAsTable):
                 hidden_size=found["means"].shape[1],
                 on_disk=validation.flag("on_disk", about["on_disk"]),
                 seconds=validation.finite_number("seconds", about["seconds"]),
-                provenance=_provenance(about["provenance"]),
+                provenance=stored(Provenance, about["provenance"]),
             )
 
 
@@ -214,18 +215,8 @@ def _layers(found: Mapping[str, npt.NDArray[Any]]) -> dict[int, LayerEraser]:
 
 
 def _part(values: Any) -> ProbePart:
-    labels = tuple(validation.uint64("label_spans", one) for one in values.pop("label_spans"))
     # An eraser's spans have labels and no values; files of before there were values lack these two.
-    values = {name: value for name, value in values.items() if not name.startswith("value_")}
-    counts = {name: validation.uint64(name, value) for name, value in values.items()}
-    return ProbePart(**counts, label_spans=labels, value_mean=0.0, value_variance=0.0)
-
-
-def _provenance(values: Any) -> Provenance:
-    versions = read_versions(values.pop("library_versions"))
-    norms = tuple(validation.finite_number("site_norms", one) for one in values.pop("site_norms"))
-    texts = {name: validation.text(name, value) for name, value in values.items()}
-    return Provenance(**texts, library_versions=versions, site_norms=norms)
+    return stored(ProbePart, values | {"value_mean": 0.0, "value_variance": 0.0})
 
 
 class EraserAssembler:
@@ -252,9 +243,6 @@ class EraserAssembler:
             report,
             layers={one.layer: _layer(one, report) for one in self._layers},
             labels=self._labels,
-            train=wire.read(ProbePart, report.train),
-            dev=wire.read(ProbePart, report.dev) if report.HasField("dev") else None,
-            test=wire.read(ProbePart, report.test),
             majority_label=self._labels[report.majority_label],
         )
 

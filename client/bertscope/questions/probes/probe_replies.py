@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.probes.probes import CumulativeProbe, LayerMix, LayerProbe, ProbePart, ProbeProgress, ProbeResult
+from bertscope.questions.probes.probes import CumulativeProbe, LayerMix, LayerProbe, ProbeProgress, ProbeResult
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
@@ -151,12 +151,8 @@ def shared_fields(report: ProbeReport, weights: Mapping[int, Any]) -> dict[str, 
         raise InvalidReply("the server sent a report of probes without scores")
     return {
         "scored": "test" if tested else "dev",
-        "train": wire.read(ProbePart, report.train),
-        "dev": wire.read(ProbePart, report.dev),
-        "test": wire.read(ProbePart, report.test) if tested else None,
         "pooling": wire.enum_name(TrainProbeRequest.Pooling, report.pooling),
         "seeds": tuple(run.seed for run in report.layers[0].task),
-        "provenance": wire.provenance(report.provenance),
         "weights": dict(weights),
     }
 

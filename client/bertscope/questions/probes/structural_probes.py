@@ -249,9 +249,6 @@ def _result(report: StructuralProbeReport) -> StructuralProbeResult:
         chain_score=chain.correct / max(part.total, 1),
         chain_spearman=chain.spearman,
         scored=scored,
-        train=wire.read(TreePart, report.train),
-        dev=wire.read(TreePart, report.dev),
-        test=wire.read(TreePart, report.test) if tested else None,
         seeds=tuple(run.seed for run in report.layers[0].probes),
     )
 

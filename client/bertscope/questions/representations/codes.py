@@ -17,6 +17,7 @@ from bertscope.values.changes import Coding, SiteIntervention
 from bertscope.values.columns import named
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_versions
 from bertscope.values.positions import Positions, checked_positions
 from bertscope.values.validation import File
@@ -248,17 +249,9 @@ class SparseCodes(ShownAsTable):
             return cls(
                 **values,
                 layer=validation.uint32("layer", card["layer"]),
-                fit=None if card["fit"] is None else _fit(card["fit"]),
+                fit=None if card["fit"] is None else stored(CodesFit, card["fit"]),
                 versions=read_versions(card["versions"]),
             )
-
-
-def _fit(values: dict[str, Any]) -> CodesFit:
-    """Returns the scores in a file. Raises InvalidArgument and what damaged files raise."""
-    losses = values.pop("losses")
-    for name, value in (*values.items(), *(losses or {}).items()):
-        validation.number(name, value)
-    return CodesFit(**values, losses=None if losses is None else CodesLosses(**losses))
 
 
 def _share(worst: float, found: float, best: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from bertscope._version import __version__
 from bertscope.errors import InvalidArgument, InvalidReply
-from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
+from bertscope.questions.representations.codes import CodesFit, SparseCodes, TrainCodesProgress
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
 from bertscope.values import messages as wire
 
@@ -46,7 +46,6 @@ class CodesAssembler:
 def _codes(report: TrainCodesReport, numbers: np.ndarray[tuple[int], np.dtype[np.float32]]) -> SparseCodes:
     codes, size = report.codes, report.hidden_size
     mean, encoder, biases, decoder = np.split(numbers, np.cumsum([size, codes * size, codes]))
-    losses = wire.read(CodesLosses, report.losses) if report.HasField("losses") else None
     fit = wire.read(
         CodesFit,
         report,
@@ -54,7 +53,6 @@ def _codes(report: TrainCodesReport, numbers: np.ndarray[tuple[int], np.dtype[np
         train_pieces=report.train.pieces,
         dev_texts=report.dev.texts,
         dev_pieces=report.dev.pieces,
-        losses=losses,
     )
     source = wire.provenance(report.provenance)
     try:

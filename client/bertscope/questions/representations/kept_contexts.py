@@ -15,8 +15,9 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, Places, UnitArrays
 from bertscope.questions.representations.context_requests import AskedText
 from bertscope.questions.representations.contexts import SUMS, Contexts
+from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import kept_file, read_about, read_npz
-from bertscope.values.results import stored_provenance
+from bertscope.values.results import Provenance
 from bertscope.values.validation import File
 
 __all__ = ["load_contexts", "save_contexts"]
@@ -71,7 +72,7 @@ def load_contexts(path: File) -> Contexts:
             names=[(name, layer) for name, layer in about["names"]],
             best=about["best"],
             sample=about["sample"],
-            provenance=stored_provenance(about["provenance"]),
+            provenance=stored(Provenance, about["provenance"]),
             asked=about["asked"],
             ranges=[(begin, end) for begin, end in about["ranges"]],
             **{name: about[name] for name in SUMS},

@@ -17,13 +17,7 @@ from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
 from bertscope.values.display import record
-from bertscope.values.messages import (
-    enum_name,
-    provenance,
-    texts_of,
-    token,
-    with_items,
-)
+from bertscope.values.messages import enum_name, read, texts_of, with_items
 from bertscope.values.results import Provenance, Token
 
 __all__ = ["HiddenStates", "StatesInput"]
@@ -100,18 +94,8 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
         return header.states
 
     def result(self, asked: TextInput, header: StatesHeader, values: npt.NDArray[np.floating[Any]]) -> HiddenStates:
-        return HiddenStates(
-            input_index=header.input_index,
-            **texts_of(asked),
-            tokens=tuple(map(token, header.tokens)),
-            states=values,
-            layers=tuple(header.layers),
-            truncated_tokens=header.truncated_tokens,
-            provenance=provenance(header.provenance),
-            unit=enum_name(states_pb2.StateUnit, header.unit),
-            pooling=enum_name(states_pb2.StatePooling, header.pooling) if header.pooling else "",
-            quantity=enum_name(states_pb2.StateQuantity, header.quantity),
-        )
+        pooling = enum_name(states_pb2.StatePooling, header.pooling) if header.pooling else ""
+        return read(HiddenStates, header, **texts_of(asked), states=values, pooling=pooling)
 
 
 def with_texts(request: ExtractHiddenStatesRequest, texts: Sequence[lens_pb2.LensInput]) -> ExtractHiddenStatesRequest:

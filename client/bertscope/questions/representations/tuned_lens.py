@@ -26,6 +26,7 @@ from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File, TextOrPair
 
@@ -153,17 +154,9 @@ def load_lens(path: File) -> TunedLens:
             dict(zip(layers, maps, strict=True)),
             validation.uint32("last_layer", about["last_layer"]),
             **texts,
-            fits=tuple(_fit(fit) for fit in about["fits"]),
+            fits=tuple(stored(LayerFit, fit) for fit in about["fits"]),
             versions=read_versions(about["versions"]),
         )
-
-
-def _fit(values: Mapping[str, Any]) -> LayerFit:
-    fit = LayerFit(**values)
-    for name, value in values.items():
-        check = validation.uint32 if name in ("layer", "steps") else validation.number
-        check(f"fits.{name}", value)
-    return fit
 
 
 def with_lens_texts(
