@@ -8,7 +8,7 @@ from os import PathLike
 from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
-from bertscope.client.streams import Reading
+from bertscope.client.streams import Resumable
 from bertscope.questions.ablation import resumption
 from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, HeadRanking, read_head_ranking
@@ -28,7 +28,7 @@ Effect = HeadEffect | CurvePoint
 Response = ablation_pb2.SweepHeadsResponse
 
 
-class HeadSweep(Reading[Effect, SweepTable]):
+class HeadSweep(Resumable[Effect, SweepTable, SweepStart]):
     """A running sweep: gives a `HeadEffect` (a `CurvePoint`, if greedy) at a time, or all of them as a `table`.
 
     The call begins at the first read. Leaving the sweep as a context manager, or `close`, cancels it. A reader that stops
@@ -49,32 +49,7 @@ class HeadSweep(Reading[Effect, SweepTable]):
         earlier: SweepTable | None = None,
     ) -> None:
         """Made by `Client.sweep_heads`."""
-        self._assembler = SweepAssembler(request, earlier)
-        super().__init__(self._assembler, messages)
-
-    def partial(self, why: str | None = None) -> SweepTable:
-        """Returns the effects so far, whatever ended the sweep: an error, `close`, Ctrl-C; the whole table if it is complete.
-
-        `why` becomes the table's `interrupted`; the error that ended the sweep unless given. `start_from` resumes it. Raises
-        that error if nothing has come.
-        """
-        if self._whole is not None:
-            return self._whole
-        reason = self._why_not()
-        found = self._assembler.partial(str(reason) if why is None else why)
-        if found is None:
-            raise reason
-        return found
-
-    @property
-    def start(self) -> SweepStart:
-        """The baseline and the counts; waits until they have come."""
-        while self._assembler.start is None:
-            try:
-                next(self._events)
-            except StopIteration:
-                raise self._why_not() from None
-        return self._assembler.start
+        super().__init__(SweepAssembler(request, earlier), messages)
 
 
 class AblationCalls(Connection):

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
-from bertscope.client.streams import Reading, gathered
+from bertscope.client.streams import Resumable, gathered
 from bertscope.errors import BertscopeError
 from bertscope.questions.ablation.site_effects import SiteEffect, SiteSweepStart
 from bertscope.questions.ablation.trace_assembly import TraceAssembler, begin
@@ -33,7 +33,7 @@ __all__ = ["SiteSweep"]
 Response = ablation_sites_pb2.SweepSitesResponse
 
 
-class SiteSweep(Reading[SiteEffect, Trace]):
+class SiteSweep(Resumable[SiteEffect, Trace, SiteSweepStart]):
     """A running trace: gives a `SiteEffect` at a time, or all of them as a `table`, a `Trace`.
 
     Many pairs go in parts: an effect is over the pairs of its part, and the trace adds them. The call begins at the first read.
@@ -49,14 +49,13 @@ class SiteSweep(Reading[SiteEffect, Trace]):
 
     def __init__(self, assembler: TraceAssembler, messages: Generator[Response, None, None], total: int) -> None:
         """Made by `Client.sweep_sites`."""
-        self._assembler = assembler
-        self.total_pairs = total
+        self.total_pairs, self._measured = total, assembler
         super().__init__(assembler, messages)
 
     @property
     def done_pairs(self) -> int:
         """The pairs, of `total_pairs`, that are measured, also by an earlier trace."""
-        return self._assembler.done
+        return self._measured.done
 
     def table(self) -> Trace:
         """Returns the whole trace; waits for the rest. An error gets the trace over the pairs before it, as `partial`."""
@@ -65,31 +64,6 @@ class SiteSweep(Reading[SiteEffect, Trace]):
         except BertscopeError as error:
             error.partial = self._assembler.partial(str(error))
             raise
-
-    def partial(self, why: str | None = None) -> Trace:
-        """Returns the trace over the pairs so far, whatever ended it: an error, `close`, Ctrl-C; the whole one if it is
-        complete.
-
-        `why` becomes its `interrupted`; the error that ended it unless given. `start_from` resumes it. Raises that error if no
-        part has ended.
-        """
-        if self._whole is not None:
-            return self._whole
-        reason = self._why_not()
-        found = self._assembler.partial(str(reason) if why is None else why)
-        if found is None:
-            raise reason
-        return found
-
-    @property
-    def start(self) -> SiteSweepStart:
-        """The values without changes of the first pairs, or of the part that runs; waits until they have come."""
-        while self._assembler.start is None:
-            try:
-                next(self._events)
-            except StopIteration:
-                raise self._why_not() from None
-        return self._assembler.start
 
 
 class TraceCalls(Connection):

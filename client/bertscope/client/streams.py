@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 GivenItem = TypeVar("GivenItem", covariant=True)
 Whole = TypeVar("Whole")
 GivenWhole = TypeVar("GivenWhole", covariant=True)
+Start = TypeVar("Start")
+GivenStart = TypeVar("GivenStart", covariant=True)
 Progress = TypeVar("Progress")
 Result = TypeVar("Result")
 
@@ -122,6 +124,53 @@ class Reading(Iterator[Item], Generic[Item, Whole]):
         except BertscopeError as error:
             self._failure = error
             raise
+
+
+class PartialAssembler(
+    Assembler[TakenMessage, GivenItem, GivenWhole], Protocol[TakenMessage, GivenItem, GivenWhole, GivenStart]
+):
+    """The state of a stream whose items so far are worth something."""
+
+    @property
+    def start(self) -> GivenStart | None:
+        """What is known before the first item; None until it has come."""
+
+    def partial(self, why: str) -> GivenWhole | None:
+        """Returns what the items so far make, cut short for a reason; None if there are none."""
+
+
+class Resumable(Reading[Item, Whole], Generic[Item, Whole, Start]):
+    """A stream that another one can go on with, from what came of it."""
+
+    def __init__(
+        self, assembler: PartialAssembler[Message, Item, Whole, Start], messages: Generator[Message, None, None]
+    ) -> None:
+        self._assembler: PartialAssembler[Any, Item, Whole, Start] = assembler
+        super().__init__(assembler, messages)
+
+    def partial(self, why: str | None = None) -> Whole:
+        """Returns what has come so far, whatever ended the stream: an error, `close`, Ctrl-C; the whole if it is complete.
+
+        `why` becomes its `interrupted`; the error that ended the stream unless given. `start_from` resumes it. Raises that
+        error if nothing has come that can be resumed.
+        """
+        if self._whole is not None:
+            return self._whole
+        reason = self._why_not()
+        found = self._assembler.partial(str(reason) if why is None else why)
+        if found is None:
+            raise reason
+        return found
+
+    @property
+    def start(self) -> Start:
+        """What is known before anything is changed, the baseline and the counts; waits until it has come."""
+        while self._assembler.start is None:
+            try:
+                next(self._events)
+            except StopIteration:
+                raise self._why_not() from None
+        return self._assembler.start
 
 
 def gathered(

@@ -13,8 +13,9 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.values import validation
+from bertscope.values.validation import File
 
 MAX_ARRAYS = 100
 """Arrays in a file; more would be no file of ours."""
@@ -61,6 +63,13 @@ def kept_file(path: object, holds: str, otherwise: str) -> Iterator[None]:
         if error.errno != errno.EINVAL:  # A place before the file's begin, to which a damaged zip file leads.
             raise
         raise invalid_argument(str(path), otherwise) from error
+
+
+def write_npz(path: File, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Writes arrays, and what is known about them in JSON types, to an .npz file. Raises OSError if it can't be written."""
+    text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    with Path(path).open("wb") as file:
+        np.savez(file, about=text, **arrays)
 
 
 def read_npz(file: IO[bytes], names: Iterable[str], most: int = MAX_ARRAYS) -> dict[str, NDArray[Any]]:

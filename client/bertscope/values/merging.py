@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import CLIENT_SIDE, FailedPrecondition, InvalidReply, invalid_argument
+from bertscope.values.display import ShownAsTable
 from bertscope.values.results import Provenance
 
 Summand = TypeVar("Summand")
@@ -23,8 +25,9 @@ def total(parts: Iterable[Summand]) -> Summand:
 
 
 def added(parts: Sequence[Any], names: Iterable[str]) -> dict[str, Any]:
-    """Returns the sums of some attributes of the parts, by name."""
-    return {name: total(getattr(part, name) for part in parts) for name in names}
+    """Returns the sums of some attributes of the parts, by name; None of what a part lacks."""
+    found = {name: [getattr(part, name) for part in parts] for name in names}
+    return {name: None if any(one is None for one in values) else total(values) for name, values in found.items()}
 
 
 def added_by_name(parts: Iterable[Mapping[str, Summand]], known: Sequence[str] = ()) -> dict[str, Summand]:
@@ -59,6 +62,44 @@ def require_same(parts: Sequence[Any], names: Sequence[str]) -> None:
         for index, value in enumerate(found):
             if value != found[0]:
                 raise invalid_argument(f"parts[{index}]", f"has {name} {value}, and parts[0] {found[0]}; only equal ones merge")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Sums:
+    """Numbers that are sums over texts: those of other texts are added field by field."""
+
+    _same: ClassVar[tuple[str, ...]] = ()
+    """Fields that both have in common."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in dataclasses.fields(self) if field.name not in self._same]
+        return dataclasses.replace(self, **added([self, other], names))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class OfTexts(ShownAsTable):
+    """A result over texts, to which those over other texts can be added."""
+
+    _same: ClassVar[tuple[str, ...]] = ("layers", "heads")
+    """Attributes that parts which merge have in common."""
+    _added: ClassVar[tuple[str, ...]] = ("texts",)
+    """Fields that are added."""
+    _by_name: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Fields whose values are added by name, and the names that come first."""
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self]) -> Self:
+        """Returns the result over all texts of the parts, the same as of one call with them all.
+
+        Raises InvalidArgument without a part, or for parts that were asked about other layers, heads or kinds of numbers, and
+        FailedPrecondition for models with other weights.
+        """
+        found = [*parts]
+        for name in (field.name for field in dataclasses.fields(cls) if field.name.endswith("provenance")):
+            same_weights(getattr(part, name) for part in found)
+        require_same(found, cls._same)
+        named = {name: added_by_name((getattr(part, name) for part in found), known) for name, known in cls._by_name.items()}
+        return dataclasses.replace(found[0], **added(found, cls._added), **named)
 
 
 def numbers(values: Sequence[float], shape: tuple[int, ...], what: str) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from bertscope.questions.ablation.objectives import Greedy, Objective
 from bertscope.questions.ablation.requests import greedy_message, head_sets, layer_heads, objective_message, scale_of, scope_of
 from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
 from bertscope.rpc.async_connection import AsyncConnection
-from bertscope.rpc.async_streams import AsyncReading
+from bertscope.rpc.async_streams import AsyncResumable
 from bertscope.v1 import ablation_pb2
 from bertscope.values.choices import Mode, Scope
 from bertscope.values.interventions import Interventions
@@ -27,7 +27,7 @@ Effect = HeadEffect | CurvePoint
 Response = ablation_pb2.SweepHeadsResponse
 
 
-class AsyncHeadSweep(AsyncReading[Effect, SweepTable]):
+class AsyncHeadSweep(AsyncResumable[Effect, SweepTable, SweepStart]):
     """A running sweep: gives a `HeadEffect` (a `CurvePoint`, if greedy) at a time, or all of them as a `table`.
 
     The call begins at the first read. Leaving the sweep as a context manager, or `aclose`, cancels it. A reader that stops
@@ -48,32 +48,7 @@ class AsyncHeadSweep(AsyncReading[Effect, SweepTable]):
         earlier: SweepTable | None = None,
     ) -> None:
         """Made by `AsyncClient.sweep_heads`."""
-        self._assembler = SweepAssembler(request, earlier)
-        super().__init__(self._assembler, messages)
-
-    def partial(self, why: str | None = None) -> SweepTable:
-        """Returns the effects so far, whatever ended the sweep: an error, `aclose`, Ctrl-C; the whole table if it is complete.
-
-        `why` becomes the table's `interrupted`; the error that ended the sweep unless given. `start_from` resumes it. Raises
-        that error if nothing has come.
-        """
-        if self._whole is not None:
-            return self._whole
-        reason = self._why_not()
-        found = self._assembler.partial(str(reason) if why is None else why)
-        if found is None:
-            raise reason
-        return found
-
-    # sync: @property
-    async def started(self) -> SweepStart:
-        """The baseline and the counts; waits until they have come."""
-        while self._assembler.start is None:
-            try:
-                await anext(self._events)
-            except StopAsyncIteration:
-                raise self._why_not() from None
-        return self._assembler.start
+        super().__init__(SweepAssembler(request, earlier), messages)
 
 
 class AsyncAblationCalls(AsyncConnection):

@@ -14,7 +14,7 @@ from bertscope.questions.ablation.trace_assembly import TraceAssembler, begin
 from bertscope.questions.ablation.traced_pairs import AskedPair, Corruption, Groups, asked_pairs, sweep_sites_request
 from bertscope.questions.ablation.traces import Trace
 from bertscope.rpc.async_connection import AsyncConnection
-from bertscope.rpc.async_streams import AsyncReading, gathered
+from bertscope.rpc.async_streams import AsyncResumable, gathered
 from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import Parts
 from bertscope.rpc.tasks import sleep
@@ -32,7 +32,7 @@ __all__ = ["AsyncSiteSweep"]
 Response = ablation_sites_pb2.SweepSitesResponse
 
 
-class AsyncSiteSweep(AsyncReading[SiteEffect, Trace]):
+class AsyncSiteSweep(AsyncResumable[SiteEffect, Trace, SiteSweepStart]):
     """A running trace: gives a `SiteEffect` at a time, or all of them as a `table`, a `Trace`.
 
     Many pairs go in parts: an effect is over the pairs of its part, and the trace adds them. The call begins at the first read.
@@ -48,14 +48,13 @@ class AsyncSiteSweep(AsyncReading[SiteEffect, Trace]):
 
     def __init__(self, assembler: TraceAssembler, messages: AsyncGenerator[Response, None], total: int) -> None:
         """Made by `AsyncClient.sweep_sites`."""
-        self._assembler = assembler
-        self.total_pairs = total
+        self.total_pairs, self._measured = total, assembler
         super().__init__(assembler, messages)
 
     @property
     def done_pairs(self) -> int:
         """The pairs, of `total_pairs`, that are measured, also by an earlier trace."""
-        return self._assembler.done
+        return self._measured.done
 
     async def table(self) -> Trace:
         """Returns the whole trace; waits for the rest. An error gets the trace over the pairs before it, as `partial`."""
@@ -64,31 +63,6 @@ class AsyncSiteSweep(AsyncReading[SiteEffect, Trace]):
         except BertscopeError as error:
             error.partial = self._assembler.partial(str(error))
             raise
-
-    def partial(self, why: str | None = None) -> Trace:
-        """Returns the trace over the pairs so far, whatever ended it: an error, `aclose`, Ctrl-C; the whole one if it is
-        complete.
-
-        `why` becomes its `interrupted`; the error that ended it unless given. `start_from` resumes it. Raises that error if no
-        part has ended.
-        """
-        if self._whole is not None:
-            return self._whole
-        reason = self._why_not()
-        found = self._assembler.partial(str(reason) if why is None else why)
-        if found is None:
-            raise reason
-        return found
-
-    # sync: @property
-    async def started(self) -> SiteSweepStart:
-        """The values without changes of the first pairs, or of the part that runs; waits until they have come."""
-        while self._assembler.start is None:
-            try:
-                await anext(self._events)
-            except StopAsyncIteration:
-                raise self._why_not() from None
-        return self._assembler.start
 
 
 class AsyncTraceCalls(AsyncConnection):

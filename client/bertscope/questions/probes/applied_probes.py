@@ -14,13 +14,14 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.probes.kept_probes import ARRAYS, KeptProbe
 from bertscope.questions.probes.probe_replies import POOLINGS
+from bertscope.questions.probes.probes import OfLayers
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.columns import Column, named
-from bertscope.values.display import ShownAsTable, record
+from bertscope.values.display import record
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.merging import require_same, same_weights, total
@@ -74,7 +75,7 @@ class AppliedLayer:
 
 
 @record
-class AppliedProbe(ShownAsTable):
+class AppliedProbe(OfLayers[AppliedLayer]):
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
 
     _table = (
@@ -103,13 +104,6 @@ class AppliedProbe(ShownAsTable):
     """Classes of classified spans that the probe does not have, with their numbers of spans, by name: they are not scored."""
     provenance: Provenance
     """Provenance of the states."""
-
-    def layer(self, layer: int) -> AppliedLayer:
-        """Returns the answers of a layer. Raises KeyError for one without a probe."""
-        for own in self.layers:
-            if own.layer == layer:
-                return own
-        raise KeyError(f"layer {layer}: probes are of layers {[own.layer for own in self.layers]}")
 
     def accuracy(self, layer: int) -> float:
         """Returns the share of scored spans that a layer's probe classifies correctly; NaN without any."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, SupportsIndex
@@ -23,7 +22,7 @@ from bertscope.values.columns import Column, named
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.documents import stored
-from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz
+from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, write_npz
 from bertscope.values.positions import Positions
 from bertscope.values.results import Provenance
 from bertscope.values.site_changes import erase
@@ -164,10 +163,8 @@ class Eraser(ShownAsTable):
             "random": np.concatenate([one.random.right for one in own]),
             "means": np.stack([one.mean for one in own]),
             "accuracies": np.array([row[2:] for row in self._rows()]),
-            "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
         }
-        with Path(path).open("wb") as file:
-            np.savez(file, **arrays)
+        write_npz(path, about, arrays)
 
     @classmethod
     def load(cls, path: File) -> Self:

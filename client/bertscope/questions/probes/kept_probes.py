@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -19,7 +18,7 @@ from bertscope.questions.probes.regression import RegressionResult
 from bertscope.values import validation
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
-from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
+from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions, write_npz
 from bertscope.values.validation import File
 
 __all__ = ["KeptProbe", "load_probe"]
@@ -130,13 +129,8 @@ class KeptProbe:
         """Writes the probes to a file of numpy's .npz format. Raises OSError for a file that can't be written."""
         about = {name: getattr(self, name) for name in TEXTS}
         about |= {"format": FORMAT, "labels": list(self.labels), "pairs": self.pairs, "versions": dict(self.versions)}
-        arrays: dict[str, Any] = {
-            "layers": np.array(self.layers, np.int64),
-            "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
-        }
-        arrays |= {name: np.stack(own) for name, own in zip(ARRAYS, zip(*self.weights.values(), strict=True), strict=False)}
-        with Path(path).open("wb") as file:
-            np.savez(file, **arrays)
+        arrays = {name: np.stack(own) for name, own in zip(ARRAYS, zip(*self.weights.values(), strict=True), strict=False)}
+        write_npz(path, about, {"layers": np.array(self.layers, np.int64), **arrays})
 
 
 def load_probe(path: File) -> KeptProbe:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -88,10 +88,33 @@ class LayerMix(ShownAsTable):
         ]
 
 
+class HasLayer(Protocol):
+    """What is of one layer."""
+
+    @property
+    def layer(self) -> int:
+        """The layer."""
+
+
+OfLayer = TypeVar("OfLayer", bound=HasLayer)
+
 Pooling = Literal["mean", "first", "last"]
 """How the states of a span's pieces become one vector."""
 ProbeEnding = Literal["dev", "minimum"]
 """When training ends: by the loss on the dev texts, or at the minimum of what it minimises."""
+
+
+class OfLayers(ShownAsTable, Generic[OfLayer]):
+    """A result with probes of several layers."""
+
+    layers: tuple[OfLayer, ...]
+
+    def layer(self, layer: int) -> OfLayer:
+        """Returns what is of a layer. Raises KeyError for one that was not asked for."""
+        for own in self.layers:
+            if own.layer == layer:
+                return own
+        raise KeyError(f"layer {layer}: probes are of layers {[own.layer for own in self.layers]}")
 
 
 @record
@@ -173,7 +196,7 @@ class LayerProbe:
 
 
 @record
-class ProbeResult(ShownAsTable):
+class ProbeResult(OfLayers[LayerProbe]):
     """Probes of all layers, beside a control task and the most frequent class."""
 
     _table = (
@@ -232,13 +255,6 @@ class ProbeResult(ShownAsTable):
     def part(self) -> ProbePart:
         """The part that scores are of."""
         return self.dev if self.test is None else self.test
-
-    def layer(self, layer: int) -> LayerProbe:
-        """Returns the probe of a layer. Raises KeyError for one that was not asked for."""
-        for probe in self.layers:
-            if probe.layer == layer:
-                return probe
-        raise KeyError(f"layer {layer}: probes are of layers {[probe.layer for probe in self.layers]}")
 
     def confusions(self) -> list[tuple[str, str, int]]:
         """Returns the classes that the best layer's probe takes for another, (class, answer, spans), most frequent first."""

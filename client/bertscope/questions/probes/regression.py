@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.probes.probe_replies import Assembler, shared_fields
-from bertscope.questions.probes.probes import ProbePart
+from bertscope.questions.probes.probes import OfLayers, ProbePart
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport
 from bertscope.values import messages as wire
 from bertscope.values.columns import Column, named
-from bertscope.values.display import ShownAsTable, record
+from bertscope.values.display import record
 from bertscope.values.intervals import Interval, ratio_interval
 from bertscope.values.results import Provenance
 
@@ -58,7 +58,7 @@ class LayerRegression:
 
 
 @record
-class RegressionResult(ShownAsTable):
+class RegressionResult(OfLayers[LayerRegression]):
     """Probes of numbers of all layers, beside a control task and the training spans' mean."""
 
     _table = (
@@ -118,13 +118,6 @@ class RegressionResult(ShownAsTable):
     def mean_rmse(self) -> float:
         """The root of the mean squared error of always answering the training spans' mean."""
         return math.sqrt(self.part.value_variance + (self.part.value_mean - self.train.value_mean) ** 2)
-
-    def layer(self, layer: int) -> LayerRegression:
-        """Returns the probe of a layer. Raises KeyError for one that was not asked for."""
-        for probe in self.layers:
-            if probe.layer == layer:
-                return probe
-        raise KeyError(f"layer {layer}: probes are of layers {[probe.layer for probe in self.layers]}")
 
     def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""

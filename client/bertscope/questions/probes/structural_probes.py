@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.questions.probes.probes import OfLayers
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
 from bertscope.v1.representation_structural_probes_pb2 import (
@@ -19,7 +20,7 @@ from bertscope.v1.representation_structural_probes_pb2 import (
 from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.columns import Column
-from bertscope.values.display import ShownAsTable, record
+from bertscope.values.display import record
 from bertscope.values.positions import Span, parts
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
@@ -137,7 +138,7 @@ class LayerStructuralProbe:
 
 
 @record
-class StructuralProbeResult(ShownAsTable):
+class StructuralProbeResult(OfLayers[LayerStructuralProbe]):
     """Structural probes of all layers, beside random projections and a chain of words."""
 
     _table = (
@@ -192,13 +193,6 @@ class StructuralProbeResult(ShownAsTable):
     def part(self) -> TreePart:
         """The part that scores are of."""
         return self.dev if self.test is None else self.test
-
-    def layer(self, layer: int) -> LayerStructuralProbe:
-        """Returns the probe of a layer. Raises KeyError for one that was not asked for."""
-        for probe in self.layers:
-            if probe.layer == layer:
-                return probe
-        raise KeyError(f"layer {layer}: probes are of layers {[probe.layer for probe in self.layers]}")
 
     def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""

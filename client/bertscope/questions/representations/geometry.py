@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.display import counted
 from bertscope.values.documents import document_of, fields_of
-from bertscope.values.merging import added, require_same, same_weights
+from bertscope.values.merging import OfTexts, Sums
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
 
@@ -30,7 +30,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WordDirections:
+class WordDirections(Sums):
     """The directions x / ||x|| of one word's vectors, summed."""
 
     vectors: int
@@ -38,12 +38,9 @@ class WordDirections:
     sums: Vector
     """[layers, hidden_size]."""
 
-    def __add__(self, other: WordDirections) -> WordDirections:
-        return WordDirections(self.vectors + other.vectors, self.sums + other.sums)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LayerSums:
+class LayerSums(Sums):
     """Sums over all vectors of some layers; each array's rows are the layers."""
 
     directions: Vector
@@ -68,18 +65,15 @@ class LayerSums:
     """[layers, hidden_size * (hidden_size + 1) / 2], of the products of the components of x: upper triangles, row by row; None
     unless requested."""
 
-    def __add__(self, other: LayerSums) -> LayerSums:
-        found: dict[str, Vector | None] = {}
-        for field in dataclasses.fields(self):
-            own, others = getattr(self, field.name), getattr(other, field.name)
-            found[field.name] = None if own is None or others is None else own + others
-        return LayerSums(**found)  # type: ignore[arg-type]  # only moments may be None
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GeometryDescription(ShownAsTable):
+class GeometryDescription(OfTexts):
     """The geometry of hidden states by layer, summed over texts; its methods return a number for each layer. Compared by
     identity, as numpy arrays have no truth value."""
+
+    _same = ("layers", "pieces", "has_second_moments")
+    _added = ("texts", "compared_texts", "tokens", "truncated_texts", "vectors", "squared_vectors", "sums")
+    _by_name = MappingProxyType({"words": ()})
 
     layers: tuple[int, ...]
     """Layer of each row of the arrays: 0 is the embeddings, k the output of layer k - 1."""
@@ -178,28 +172,6 @@ class GeometryDescription(ShownAsTable):
         shares = values / values.sum(axis=1, keepdims=True)
         logs = np.log(np.where(shares > 0, shares, 1.0))
         return np.asarray(np.exp(-(shares * logs).sum(axis=1)))
-
-    @classmethod
-    def merge(cls, parts: Iterable[GeometryDescription]) -> GeometryDescription:
-        """Returns the description of all texts of the parts, the same as of one call with them all.
-
-        Raises InvalidArgument without a part, or for parts with other layers or vectors, FailedPrecondition for models with
-        other weights.
-        """
-        parts = [*parts]
-        source = same_weights(part.provenance for part in parts)
-        require_same(parts, ("layers", "pieces", "has_second_moments"))
-        words: dict[str, WordDirections] = {}
-        for part in parts:
-            for word, sums in part.words.items():
-                words[word] = words[word] + sums if word in words else sums
-        return cls(
-            layers=parts[0].layers,
-            pieces=parts[0].pieces,
-            words=words,
-            provenance=source,
-            **added(parts, ("texts", "compared_texts", "tokens", "truncated_texts", "vectors", "squared_vectors", "sums")),
-        )
 
     @property
     def has_second_moments(self) -> bool:

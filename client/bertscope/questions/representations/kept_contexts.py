@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, Places, UnitArrays
 from bertscope.questions.representations.context_requests import AskedText
 from bertscope.questions.representations.contexts import SUMS, Contexts
 from bertscope.values.documents import stored
-from bertscope.values.kept_arrays import kept_file, read_about, read_npz
+from bertscope.values.kept_arrays import kept_file, read_about, read_npz, write_npz
 from bertscope.values.results import Provenance
 from bertscope.values.validation import File
 
@@ -39,13 +36,12 @@ def save_contexts(found: Contexts, path: File) -> None:
         "sets": [(each.kind, each.layer, each.places) for each in whole.sets],
         "counts": [each.count for each in whole.places],
     }
-    arrays: dict[str, Any] = {"words": whole.words, "about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
+    arrays: dict[str, Any] = {"words": whole.words}
     for index, each in enumerate(whole.sets):
         arrays |= {f"set {index} {name}": getattr(each, name) for name in SET_ARRAYS}
     for index, places in enumerate(whole.places):
         arrays |= {f"places {index} {name}": getattr(places, name) for name in PLACE_ARRAYS}
-    with Path(path).open("wb") as file:
-        np.savez(file, **arrays)
+    write_npz(path, about, arrays)
 
 
 def load_contexts(path: File) -> Contexts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
@@ -27,7 +26,7 @@ from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.documents import stored
-from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
+from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions, write_npz
 from bertscope.values.validation import File, TextOrPair
 
 __all__ = ["LayerFit", "TrainLensProgress", "TunedLens", "load_lens"]
@@ -133,13 +132,8 @@ class TunedLens(ShownAsTable):
         """Writes the lens to a file of numpy's .npz format. Raises OSError for a file that can't be written."""
         about = {name: getattr(self, name) for name in (*TEXTS, "last_layer")}
         about |= {"format": FORMAT, "fits": [asdict(fit) for fit in self.fits], "versions": dict(self.versions)}
-        arrays: dict[str, Any] = {
-            "layers": np.array(self.layers, np.int64),
-            "maps": np.stack(list(self.maps.values())),
-            "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
-        }
-        with Path(path).open("wb") as file:
-            np.savez(file, **arrays)
+        arrays = {"layers": np.array(self.layers, np.int64), "maps": np.stack(list(self.maps.values()))}
+        write_npz(path, about, arrays)
 
 
 def load_lens(path: File) -> TunedLens:
