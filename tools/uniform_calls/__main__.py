@@ -6,7 +6,8 @@
 A declaration (`bertscope.rpc.uniform`) is a method of a module `PART_uniform.py`. The generated one has, in this order, the
 declared arguments that are given by position; `model` and one for each other field of the request, in the order of the
 contract; the other declared ones; interventions, reference texts and `truncate`; what the shape takes. A declared argument with
-the name of a field has its own type and default. Fields that items are made of are no arguments, nor are those with messages.
+the name of a field has its own type and default. Fields that items are made of are no arguments, nor are those with
+messages. What makes or reads items may also take the `request`.
 The docstring ends with a list of the arguments (arguments.py).
 """
 

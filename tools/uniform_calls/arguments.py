@@ -50,7 +50,7 @@ def docstring(
     entries = (entry.partition(":") for entry in re.split(r"^ {4}(?=\w)", listed, flags=re.MULTILINE))
     own = {name: " ".join(text.split()) for name, _, text in entries}
     comments = fields[call.message.removeprefix("bertscope.v1.")]
-    shared = TRAINING if call.shape == "trained" else EVERYWHERE
+    shared = TRAINING if call.shape in ("trained", "extracted") else EVERYWHERE
     lines = []
     for one in arguments:
         text = own.get(one.name) or shared.get(one.name)

@@ -19,6 +19,7 @@ LAST = {
     "each": ("on_rejected", "timeout"),
     "total": ("on_progress", "on_rejected", "timeout"),
     "trained": ("on_progress", "timeout"),
+    "extracted": ("on_rejected", "timeout"),
 }
 """Arguments of each shape."""
 
@@ -28,8 +29,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from functools import partial
 from typing import SupportsIndex
 from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
-from bertscope.rpc.async_streams import last, whole
+from bertscope.rpc.async_streams import joined, last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import {modules}
 from bertscope.values.interventions import Interventions
@@ -43,7 +45,7 @@ EACH = """
     def {name}_stream({signature},) -> AsyncGenerator[{answer}, None]:
         {docstring}
         request = {request}
-        return self._answers({asked}, {answers})
+        {returned}
 
     {name} = whole({name}_stream, {whole})
 """
@@ -62,7 +64,15 @@ TRAINED = """
         messages = self._stream(request, {response}, timeout)
         return await last(messages, {assembler}.add, on_progress, {answer}, {lacking})
 """
-METHODS = {"each": EACH, "total": TOTAL, "trained": TRAINED}
+EXTRACTED = """
+    def {name}({signature},) -> AsyncGenerator[{answer}, None]:
+        {docstring}
+        request = {request}
+        return self._extract({build}, {response}, {assembler}, {asked}, timeout, on_rejected)
+"""
+METHODS = {"each": EACH, "total": TOTAL, "trained": TRAINED, "extracted": EXTRACTED}
+BASES = (("AsyncTensorStreams", {"extracted"}), ("AsyncManyTexts", {"each", "total"}), ("AsyncConnection", {"trained"}))
+"""Classes with what methods of some shapes need, those that have most first."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,8 @@ class Declarations:
 
     def methods(self) -> str:
         """Returns the module with the methods."""
-        base = "AsyncConnection" if all(call.shape == "trained" for call in self.calls) else "AsyncManyTexts"
+        shapes = {call.shape for call in self.calls}
+        base = next(name for name, needed in BASES if shapes & needed)
         described = _docstring(ast.get_docstring(self.kind) or "", 1)
         lines = f"class Async{self.kind.name}({base}):\n    {described}\n"
         body = lines + "".join(self._method(call) for call in self.calls)
@@ -168,19 +179,32 @@ class Declarations:
 
     def _asking(self, call: Declared) -> dict[str, str]:
         asked, read, *whole = map(ast.unparse, call.decorator.args)
-        build, pace = 'partial(with_items, request, "inputs")', "large=bool(request.reference_texts)"
-        if call.given("build"):
-            build = f"partial({call.given('build')}, request)"
+        own = call.given("build")
+        build = f"partial({own}, request)" if own else 'partial(with_items, request, "inputs")'
+        pace = "large=bool(request.reference_texts)"
         for word, method in (("text", "_pace"), ("work", "_pace_by")):
             if call.given(word):
-                pace = f"pace=self.{method}({call.given(word)}, request.reference_texts, timeout)"
+                kind = f", {call.given('pace')}" if call.given("pace") else ""
+                pace = f"pace=self.{method}({call.given(word)}, request.reference_texts, timeout{kind})"
         if call.shape == "total":
             items = len(self.parameters(read)) > 2
             arguments = ", ".join(["reply", "request", "items"][: len(self.parameters(read))])
             read = f"lambda {'items' if items else '_'}, reply: [{read}({arguments})]"
+        elif self.parameters(read)[:1] == [("request", False)] and call.shape == "each":
+            read = f"partial({read}, request)"
+        items = f"{asked}({', '.join(self.of_items(call).values())})"
+        sections = call.given("sections")
+        rejected = "sections.rejecting(on_rejected)" if sections else "on_rejected"
+        answers = f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected={rejected}"
+        answered = f"self._answers({items}, {answers})"
+        joining = f"sections = {sections}()\n        return joined({answered}, sections.add)"
+        returned = joining if sections else f"return {answered}"
         return {
-            "asked": f"{asked}({', '.join(self.of_items(call).values())})",
-            "answers": f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected=on_rejected",
+            "asked": items,
+            "answers": answers,
+            "returned": returned,
+            "build": build,
+            "assembler": read,
             "whole": ", ".join(whole),
         }
 

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
     from bertscope.client.ablation_trace import TraceCalls
     from bertscope.client.attention import AttentionCalls
-    from bertscope.client.attention_statistics import AttentionStatisticsCalls
     from bertscope.client.attribution import AttributionCalls
-    from bertscope.client.attribution_neuron import NeuronCalls
     from bertscope.client.benchmark import BenchmarkCalls
     from bertscope.client.cloze import ClozeCalls
     from bertscope.client.compression import CompressionCalls
@@ -24,20 +22,16 @@ if TYPE_CHECKING:
     from bertscope.client.labels import LabelCalls
     from bertscope.client.models import ModelCalls
     from bertscope.client.probes import ProbeCalls
-    from bertscope.client.representations import RepresentationCalls
     from bertscope.client.representations_context import ContextCalls
     from bertscope.client.representations_lens import LensCalls
     from bertscope.client.scores import ScoreCalls
-    from bertscope.client.scores_comparison import ComparisonCalls
 
     class Calls(
         AblationCalls,
         AttentionCalls,
-        AttentionStatisticsCalls,
         AttributionCalls,
         BenchmarkCalls,
         ClozeCalls,
-        ComparisonCalls,
         CompressionCalls,
         ContextCalls,
         DistillationCalls,
@@ -47,9 +41,7 @@ if TYPE_CHECKING:
         LabelCalls,
         LensCalls,
         ModelCalls,
-        NeuronCalls,
         ProbeCalls,
-        RepresentationCalls,
         ScoreCalls,
         TraceCalls,
     ):
@@ -61,7 +53,6 @@ else:
         """The calls of every question."""
 
         _answers = Deferred("bertscope.client.many_texts", "ManyTexts")
-        _attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
         _check = Deferred("bertscope.client.health", "HealthCalls")
         _extract = Deferred("bertscope.client.extraction", "TensorStreams")
         _load_model_events = Deferred("bertscope.client.models", "ModelCalls")
@@ -69,7 +60,6 @@ else:
         _pace_by = Deferred("bertscope.client.many_texts", "ManyTexts")
         _read = Deferred("bertscope.client.representations_lens", "LensCalls")
         _read_in_turn = Deferred("bertscope.client.representations_lens", "LensCalls")
-        _score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         _search_parts = Deferred("bertscope.client.representations_context", "ContextCalls")
         _sum = Deferred("bertscope.client.many_texts", "ManyTexts")
         _sweep_parts = Deferred("bertscope.client.ablation_trace", "TraceCalls")
@@ -87,23 +77,23 @@ else:
         classify_stream = Deferred("bertscope.client.labels", "LabelCalls")
         classify_tokens = Deferred("bertscope.client.labels", "LabelCalls")
         classify_tokens_stream = Deferred("bertscope.client.labels", "LabelCalls")
-        compare_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
+        compare_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         compare_representations = Deferred("bertscope.client.representations", "RepresentationCalls")
-        compare_texts = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
-        compare_texts_stream = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
+        compare_texts = Deferred("bertscope.client.scores", "ScoreCalls")
+        compare_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")
         compress_model = Deferred("bertscope.client.compression", "CompressionCalls")
-        describe_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
+        describe_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         describe_geometry = Deferred("bertscope.client.representations", "RepresentationCalls")
         distill_model = Deferred("bertscope.client.distillation", "DistillationCalls")
         embed_texts = Deferred("bertscope.client.representations", "RepresentationCalls")
         embed_texts_stream = Deferred("bertscope.client.representations", "RepresentationCalls")
         extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
-        extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")
+        extract_hidden_states = Deferred("bertscope.client.representations", "RepresentationCalls")
         fill_mask = Deferred("bertscope.client.cloze", "ClozeCalls")
         fill_mask_stream = Deferred("bertscope.client.cloze", "ClozeCalls")
         find_contexts = Deferred("bertscope.client.representations_context", "ContextCalls")
-        find_neurons = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
-        find_neurons_stream = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
+        find_neurons = Deferred("bertscope.client.attribution", "AttributionCalls")
+        find_neurons_stream = Deferred("bertscope.client.attribution", "AttributionCalls")
         get_model = Deferred("bertscope.client.models", "ModelCalls")
         health = Deferred("bertscope.client.health", "HealthCalls")
         inspect = Deferred("bertscope.client.inspection", "InspectionCalls")
@@ -118,8 +108,8 @@ else:
         rank_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         read_layers = Deferred("bertscope.client.representations_lens", "LensCalls")
         read_layers_stream = Deferred("bertscope.client.representations_lens", "LensCalls")
-        score_features = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
-        score_relations = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
+        score_features = Deferred("bertscope.client.attention", "AttentionCalls")
+        score_relations = Deferred("bertscope.client.attention", "AttentionCalls")
         score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         score_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")
         stream_inspection = Deferred("bertscope.client.inspection", "InspectionCalls")

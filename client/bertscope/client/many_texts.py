@@ -162,9 +162,15 @@ class ManyTexts(Connection):
         """Returns the pace of calls whose answers add up. `text` returns an item's text."""
         return self._pace_by(lambda item: text_work(text(item)), reference_texts, timeout)
 
-    def _pace_by(self, work: Callable[[Item], float], reference_texts: Iterable[str], timeout: float | None) -> Pace[Item]:
+    def _pace_by(
+        self,
+        work: Callable[[Item], float],
+        reference_texts: Iterable[str],
+        timeout: float | None,
+        kind: type[Pace[Item]] = Pace,
+    ) -> Pace[Item]:
         """Does the same as `_pace`, by the estimated work of an item."""
-        return Pace(work, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
+        return kind(work, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
 
     def _sum(
         self,

@@ -12,7 +12,7 @@ from os import PathLike
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import OnTexts, every_text_rejected
-from bertscope.client.representations_state import StatesCalls
+from bertscope.client.representations import RepresentationCalls
 from bertscope.errors import BertscopeError, InvalidReply, invalid_argument
 from bertscope.questions.representations.context_arrays import ContextReader
 from bertscope.questions.representations.context_requests import (
@@ -45,7 +45,7 @@ KEPT_TEXTS = 500
 BEST, SAMPLE = 10, 100
 
 
-class ContextCalls(StatesCalls):
+class ContextCalls(RepresentationCalls):
     """The methods of `Client` that search a corpus."""
 
     def find_contexts(

@@ -39,6 +39,15 @@ def collected(stream: Generator[Item, None, None], make: Callable[[list[Item]], 
     return make(found)
 
 
+def joined(answers: Generator[Item, None, None], add: Callable[[Item], Whole | None]) -> Generator[Whole, None, None]:
+    """Yields what answers make together, as soon as `add` gives it."""
+    with closing(answers):
+        for answer in answers:
+            found = add(answer)
+            if found is not None:
+                yield found
+
+
 def whole(
     method: Callable[Concatenate[Calls, Arguments], Generator[Item, None, None]], make: Callable[[list[Item]], Whole]
 ) -> Callable[Concatenate[Calls, Arguments], Later[Whole]]:

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
     from bertscope.questions.ablation.trace_calls import AsyncTraceCalls
     from bertscope.questions.attention.calls import AsyncAttentionCalls
-    from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
     from bertscope.questions.attribution.calls import AsyncAttributionCalls
-    from bertscope.questions.attribution.neuron_calls import AsyncNeuronCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
     from bertscope.questions.cloze.calls import AsyncClozeCalls
     from bertscope.questions.compression.calls import AsyncCompressionCalls
@@ -22,21 +20,17 @@ if TYPE_CHECKING:
     from bertscope.questions.labels.calls import AsyncLabelCalls
     from bertscope.questions.models.calls import AsyncModelCalls
     from bertscope.questions.probes.calls import AsyncProbeCalls
-    from bertscope.questions.representations.calls import AsyncRepresentationCalls
     from bertscope.questions.representations.context_calls import AsyncContextCalls
     from bertscope.questions.representations.lens_calls import AsyncLensCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
-    from bertscope.questions.scores.comparison_calls import AsyncComparisonCalls
     from bertscope.rpc.async_health import AsyncHealthCalls
 
     class AsyncCalls(
         AsyncAblationCalls,
         AsyncAttentionCalls,
-        AsyncAttentionStatisticsCalls,
         AsyncAttributionCalls,
         AsyncBenchmarkCalls,
         AsyncClozeCalls,
-        AsyncComparisonCalls,
         AsyncCompressionCalls,
         AsyncContextCalls,
         AsyncDistillationCalls,
@@ -46,9 +40,7 @@ if TYPE_CHECKING:
         AsyncLabelCalls,
         AsyncLensCalls,
         AsyncModelCalls,
-        AsyncNeuronCalls,
         AsyncProbeCalls,
-        AsyncRepresentationCalls,
         AsyncScoreCalls,
         AsyncTraceCalls,
     ):
@@ -60,7 +52,6 @@ else:
         """The calls of every question."""
 
         _answers = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
-        _attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         _check = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         _extract = Deferred("bertscope.rpc.async_extraction", "AsyncTensorStreams")
         _load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
@@ -68,7 +59,6 @@ else:
         _pace_by = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _read = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _read_in_turn = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
-        _score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         _search_parts = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
         _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _sweep_parts = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
@@ -86,23 +76,23 @@ else:
         classify_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
         classify_tokens = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
         classify_tokens_stream = Deferred("bertscope.questions.labels.calls", "AsyncLabelCalls")
-        compare_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
+        compare_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         compare_representations = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
-        compare_texts = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
-        compare_texts_stream = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
+        compare_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
+        compare_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         compress_model = Deferred("bertscope.questions.compression.calls", "AsyncCompressionCalls")
-        describe_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
+        describe_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         describe_geometry = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         distill_model = Deferred("bertscope.questions.distillation.calls", "AsyncDistillationCalls")
         embed_texts = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         embed_texts_stream = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
-        extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")
+        extract_hidden_states = Deferred("bertscope.questions.representations.calls", "AsyncRepresentationCalls")
         fill_mask = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
         fill_mask_stream = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
         find_contexts = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
-        find_neurons = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
-        find_neurons_stream = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
+        find_neurons = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
+        find_neurons_stream = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         get_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         health = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         inspect = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
@@ -117,8 +107,8 @@ else:
         rank_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         read_layers = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         read_layers_stream = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
-        score_features = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
-        score_relations = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
+        score_features = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
+        score_relations = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         score_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         stream_inspection = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")

@@ -161,9 +161,15 @@ class AsyncManyTexts(AsyncConnection):
         """Returns the pace of calls whose answers add up. `text` returns an item's text."""
         return self._pace_by(lambda item: text_work(text(item)), reference_texts, timeout)
 
-    def _pace_by(self, work: Callable[[Item], float], reference_texts: Iterable[str], timeout: float | None) -> Pace[Item]:
+    def _pace_by(
+        self,
+        work: Callable[[Item], float],
+        reference_texts: Iterable[str],
+        timeout: float | None,
+        kind: type[Pace[Item]] = Pace,
+    ) -> Pace[Item]:
         """Does the same as `_pace`, by the estimated work of an item."""
-        return Pace(work, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
+        return kind(work, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
 
     async def _sum(
         self,

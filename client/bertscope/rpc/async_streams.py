@@ -38,6 +38,15 @@ async def collected(stream: AsyncGenerator[Item, None], make: Callable[[list[Ite
     return make(found)
 
 
+async def joined(answers: AsyncGenerator[Item, None], add: Callable[[Item], Whole | None]) -> AsyncGenerator[Whole, None]:
+    """Yields what answers make together, as soon as `add` gives it."""
+    async with aclosing(answers):
+        async for answer in answers:
+            found = add(answer)
+            if found is not None:
+                yield found
+
+
 def whole(
     method: Callable[Concatenate[Calls, Arguments], AsyncGenerator[Item, None]], make: Callable[[list[Item]], Whole]
 ) -> Callable[Concatenate[Calls, Arguments], Later[Whole]]:

@@ -76,8 +76,10 @@ class SectionAssembly(Generic[Answer, Whole]):
         """Returns the answer about a text from those about its sections, in order."""
         raise NotImplementedError
 
-    def rejecting(self, on_rejected: OnRejected) -> OnRejected:
+    def rejecting(self, on_rejected: OnRejected | None) -> OnRejected | None:
         """Returns the same function, called once for each text, whatever number of its sections is rejected."""
+        if on_rejected is None:
+            return None
 
         def reject(index: int, error: InvalidArgument) -> None:
             if index not in self._rejected:

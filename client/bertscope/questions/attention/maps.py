@@ -12,7 +12,8 @@ from bertscope.errors import InvalidReply
 from bertscope.rpc.assembly import Assembler
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
-from bertscope.v1.attention_pb2 import AttentionHeader
+from bertscope.v1.attention_pb2 import ATTENTION_LEVEL_PIECE, ATTENTION_LEVEL_WORD, AttentionHeader, ExtractAttentionRequest
+from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.messages import enum_name, read, texts_of
 from bertscope.values.results import Provenance, Token
@@ -136,3 +137,9 @@ class AttentionAssembler(Assembler[AttentionHeader, AttentionMaps]):
     ) -> AttentionMaps:
         quantity = check_quantity(self._request.quantity, header.quantity)
         return read(AttentionMaps, header, **texts_of(asked), attention=values, quantity=quantity)
+
+
+def with_level(request: ExtractAttentionRequest, *, words: bool) -> ExtractAttentionRequest:
+    """Returns the request for maps of pieces or of words."""
+    request.level = ATTENTION_LEVEL_WORD if validation.flag("words", words) else ATTENTION_LEVEL_PIECE
+    return request

@@ -53,6 +53,11 @@ class Section(NamedTuple):
     """True if the next section has other pairs, which a request has once."""
 
 
+def section_work(section: Section) -> float:
+    """Returns the estimated work of a section."""
+    return section.work
+
+
 class SectionPace(Pace[Section]):
     """The pace of calls, each of which has sections with the same pairs."""
 
@@ -75,6 +80,13 @@ def asked_sections(
     many = validation.several("inputs", texts, "texts")
     targets = repeat(target) if isinstance(target, (ScoreTarget, str)) else validation.many("target", target, "targets")
     return asked_in_sections(many, _sections(many, targets, _spans(spans, alone=alone), request))
+
+
+def asked_whole(
+    texts: TextOrPair | Iterable[TextOrPair], target: ScoreTarget | Iterable[ScoreTarget], request: Request
+) -> Asked[Section]:
+    """Does the same as `asked_sections`, of texts of which no parts are named."""
+    return asked_sections(texts, target, None, request)
 
 
 def _spans(spans: Any, *, alone: bool) -> Iterable[Any]:

@@ -21,8 +21,11 @@ from bertscope.questions.representations.comparison import RepresentationCompari
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import read_geometry
+from bertscope.questions.representations.lens import ToRead, asked_readings
+from bertscope.questions.representations.states import HiddenStates, StatesAssembler, with_mean, with_texts
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
-from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
+from bertscope.rpc.async_extraction import AsyncTensorStreams
+from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.async_streams import last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import (
@@ -32,7 +35,7 @@ from bertscope.v1 import (
     representation_states_pb2,
     representation_tuned_lens_pb2,
 )
-from bertscope.values.choices import LensNormalisation, StatePooling
+from bertscope.values.choices import DataType, LensNormalisation, StatePooling, StateQuantity, StateUnit
 from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
@@ -40,8 +43,84 @@ from bertscope.values.requests import request_of
 from bertscope.values.validation import TextOrPair
 
 
-class AsyncRepresentationCalls(AsyncManyTexts):
-    """The methods of `AsyncClient` for geometry, vectors, logits, tuned lenses and sparse codes."""
+class AsyncRepresentationCalls(AsyncTensorStreams):
+    """The methods of `AsyncClient` for states, geometry, vectors, logits, tuned lenses and sparse codes."""
+
+    def extract_hidden_states(
+        self,
+        inputs: ToRead | Iterable[ToRead],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        unit: StateUnit = "piece",
+        pooling: StatePooling | None = None,
+        quantity: StateQuantity = "hidden",
+        dtype: DataType = "float32",
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[HiddenStates, None]:
+        """Streams the hidden states of texts, each as soon as it is complete.
+
+        States are [layers, rows, hidden_size], one array for each text and no more memory than that.
+
+        A row is a `unit`: a "piece" of the vocabulary, a "word", a "span" that the text marks (`StatesInput`), or the "text".
+        `pooling` joins the pieces of a row: "mean" unless set, "first" ([CLS] of a text), "last" or "max"; "declared" is the
+        pooling of a text that a folder of sentence-transformers declares, with its normalisation and its prompt, at the last
+        layer. A text's tokens include the special ones.
+
+        `quantity` is what is read of each token: "hidden" states; "head_contexts", the context A V of each head, [layers, rows,
+        heads, head_size]; or "feed_forward_activations", what the second matrix of the feed-forward block reads, [layers, rows,
+        activations], which PyTorch alone shows. Layers of the last two are the model's, from 0 to the number of layers - 1.
+
+        The call begins when the first states are requested; more texts than a call takes go in one after the other, within one
+        `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
+        from another server if there is one.
+
+        Arguments:
+            inputs: A text, a tuple of two for a pair, a `StatesInput`, or any number of them, also from a generator.
+            model: The model's name or a `Model`; None means the server's default model.
+            layers: Requested layers, each 0 (the embeddings) to the layers of the model, of contexts and activations to layers
+                - 1; none twice, in the order of the tensor. None means all, or the last for "declared".
+            unit: What a row is of: "piece", "word", "span" or "text".
+            pooling: How the states of a unit's pieces become one: "first", "last", "mean", "max" or "declared"; must be None
+                for pieces.
+            quantity: What is read of each token, and joined for words, spans and texts as states are: "hidden", "head_contexts"
+                or "feed_forward_activations".
+            dtype: "float32", "float16" or "bfloat16" (half the bytes on the wire).
+            interventions: Changes of heads or states while the model runs.
+            reference_texts: Texts that means, and strengths of additions, are taken over: 1 to 10,000, if interventions need
+                them.
+            truncate: True: cut texts that are longer than the model reads, and say so in the header. False: such a text is an
+                error. A span that would be cut, or cut away, is an error in either case.
+            on_rejected: Called with the index and the error of each item that the server rejects (too long, empty), which is
+                left out; without it the first error is raised.
+            timeout: Seconds for the call; None means no limit.
+        """
+        request = with_mean(
+            request_of(
+                representation_states_pb2.ExtractHiddenStatesRequest,
+                model=model,
+                layers=layers,
+                unit=unit,
+                pooling=pooling,
+                quantity=quantity,
+                dtype=dtype,
+                interventions=interventions,
+                reference_texts=reference_texts,
+                truncate=truncate,
+            )
+        )
+        return self._extract(
+            partial(with_texts, request),
+            representation_states_pb2.ExtractHiddenStatesResponse,
+            StatesAssembler,
+            asked_readings(inputs),
+            timeout,
+            on_rejected,
+        )
 
     async def describe_geometry(
         self,

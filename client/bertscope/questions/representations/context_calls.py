@@ -11,6 +11,7 @@ from os import PathLike
 from typing import SupportsIndex
 
 from bertscope.errors import BertscopeError, InvalidReply, invalid_argument
+from bertscope.questions.representations.calls import AsyncRepresentationCalls
 from bertscope.questions.representations.context_arrays import ContextReader
 from bertscope.questions.representations.context_requests import (
     AskedText,
@@ -24,7 +25,6 @@ from bertscope.questions.representations.context_requests import (
 )
 from bertscope.questions.representations.contexts import SUMS, Contexts
 from bertscope.questions.representations.kept_contexts import begun, unread
-from bertscope.questions.representations.state_calls import AsyncStatesCalls
 from bertscope.questions.representations.states import StatesInput
 from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
 from bertscope.rpc.splitting import Limit, OnRejected, Part, Parts
@@ -44,7 +44,7 @@ KEPT_TEXTS = 500
 BEST, SAMPLE = 10, 100
 
 
-class AsyncContextCalls(AsyncStatesCalls):
+class AsyncContextCalls(AsyncRepresentationCalls):
     """The methods of `AsyncClient` that search a corpus."""
 
     async def find_contexts(

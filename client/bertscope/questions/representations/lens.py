@@ -175,9 +175,9 @@ class LensTexts(Results[LensText]):
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-def asked_readings(texts: ToRead | Iterable[ToRead]) -> Asked[lens_pb2.LensInput]:
+def asked_readings(inputs: ToRead | Iterable[ToRead]) -> Asked[lens_pb2.LensInput]:
     """Returns any number of texts. A list is checked at once, an iterator as it is read."""
-    given = validation.several("inputs", texts, "texts", LensInput)
+    given = validation.several("inputs", inputs, "texts", LensInput)
     return asked(given, (_message(f"inputs[{index}]", value) for index, value in enumerate(given)))
 
 

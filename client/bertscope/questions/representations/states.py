@@ -105,3 +105,10 @@ def with_texts(request: ExtractHiddenStatesRequest, texts: Sequence[lens_pb2.Len
     if request.unit == states_pb2.STATE_UNIT_SPAN or any(one.spans for one in texts):
         whole.spans.extend(states_pb2.TextSpans(spans=one.spans) for one in texts)
     return whole
+
+
+def with_mean(request: ExtractHiddenStatesRequest) -> ExtractHiddenStatesRequest:
+    """Returns the request, for means of what has several pieces unless it says otherwise."""
+    if not request.pooling and request.unit != states_pb2.STATE_UNIT_PIECE:
+        request.pooling = states_pb2.STATE_POOLING_MEAN
+    return request

@@ -19,16 +19,56 @@ from bertscope.questions.representations.comparison import RepresentationCompari
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import read_geometry
+from bertscope.questions.representations.lens import ToRead, asked_readings
+from bertscope.questions.representations.states import HiddenStates, StatesAssembler, with_mean, with_texts
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
-from bertscope.rpc.uniform import each, total, trained
-from bertscope.values.choices import LensNormalisation, StatePooling
+from bertscope.rpc.uniform import each, extracted, total, trained
+from bertscope.values.choices import DataType, LensNormalisation, StatePooling, StateQuantity, StateUnit
 from bertscope.values.messages import Inputs, asked_inputs, text_of
 from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 
 class RepresentationCalls(Protocol):
-    """The methods of `AsyncClient` for geometry, vectors, logits, tuned lenses and sparse codes."""
+    """The methods of `AsyncClient` for states, geometry, vectors, logits, tuned lenses and sparse codes."""
+
+    @extracted(
+        asked_readings,
+        StatesAssembler,
+        build=with_texts,
+        finish=with_mean,
+        order="model layers unit pooling quantity dtype",
+    )
+    def extract_hidden_states(
+        self,
+        inputs: ToRead | Iterable[ToRead],
+        *,
+        unit: StateUnit = "piece",
+        pooling: StatePooling | None = None,
+        quantity: StateQuantity = "hidden",
+        dtype: DataType = "float32",
+    ) -> HiddenStates:
+        """Streams the hidden states of texts, each as soon as it is complete.
+
+        States are [layers, rows, hidden_size], one array for each text and no more memory than that.
+
+        A row is a `unit`: a "piece" of the vocabulary, a "word", a "span" that the text marks (`StatesInput`), or the "text".
+        `pooling` joins the pieces of a row: "mean" unless set, "first" ([CLS] of a text), "last" or "max"; "declared" is the
+        pooling of a text that a folder of sentence-transformers declares, with its normalisation and its prompt, at the last
+        layer. A text's tokens include the special ones.
+
+        `quantity` is what is read of each token: "hidden" states; "head_contexts", the context A V of each head, [layers, rows,
+        heads, head_size]; or "feed_forward_activations", what the second matrix of the feed-forward block reads, [layers, rows,
+        activations], which PyTorch alone shows. Layers of the last two are the model's, from 0 to the number of layers - 1.
+
+        The call begins when the first states are requested; more texts than a call takes go in one after the other, within one
+        `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
+        from another server if there is one.
+
+        Arguments:
+            inputs: A text, a tuple of two for a pair, a `StatesInput`, or any number of them, also from a generator.
+            dtype: "float32", "float16" or "bfloat16" (half the bytes on the wire).
+        """
 
     @total(asked_inputs, read_geometry, text=text_of)
     def describe_geometry(self, inputs: Inputs, *, words: str | Iterable[str] = ()) -> GeometryDescription:

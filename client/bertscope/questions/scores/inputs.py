@@ -10,7 +10,7 @@ from bertscope.rpc.sections import PART_WORK, TOKEN_BYTES, WORD, asked_in_sectio
 from bertscope.v1 import cloze_scores_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked
+from bertscope.values.messages import Asked, with_items
 from bertscope.values.positions import Span, span
 from bertscope.values.validation import TextOrPair
 
@@ -101,6 +101,18 @@ class Section(NamedTuple):
     """True for the last section of a text."""
     work: float
     """Its estimated work: twice the bytes of the text for each row."""
+
+
+def section_work(section: Section) -> float:
+    """Returns the estimated work of a section."""
+    return section.work
+
+
+def with_sections(
+    request: cloze_scores_pb2.ScoreTextsRequest, sections: Iterable[Section]
+) -> cloze_scores_pb2.ScoreTextsRequest:
+    """Returns the request about some sections."""
+    return with_items(request, "inputs", [section.message for section in sections])
 
 
 def text_of(given: ToScore) -> TextOrPair:

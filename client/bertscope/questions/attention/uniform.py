@@ -1,4 +1,4 @@
-"""Declares the calls that describe, compare and score attention: `describe_attention`, `score_relations` and others."""
+"""Declares the calls for attention: `extract_attention`, `describe_attention`, `score_relations` and others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
 from bertscope.questions.attention.description import AttentionDescription, read_description
 from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps, with_level
 from bertscope.questions.attention.marked_texts import (
     FeatureText,
     RelationText,
@@ -18,14 +19,44 @@ from bertscope.questions.attention.marked_texts import (
 )
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.questions.attention.relation_scores import RelationScores
-from bertscope.rpc.uniform import total
-from bertscope.values.choices import Quantity
+from bertscope.rpc.uniform import extracted, total
+from bertscope.values.choices import DataType, Quantity
 from bertscope.values.messages import Inputs, asked_inputs, text_of
 from bertscope.values.models import Model
 
 
-class AttentionStatisticsCalls(Protocol):
-    """The methods of `AsyncClient` that describe, compare and score attention."""
+class AttentionCalls(Protocol):
+    """The methods of `AsyncClient` that extract, describe, compare and score attention."""
+
+    @extracted(
+        asked_inputs,
+        AttentionAssembler,
+        finish=with_level,
+        without="level",
+        order="model layers heads words quantity dtype",
+    )
+    def extract_attention(
+        self, inputs: Inputs, *, words: bool = False, quantity: Quantity = "weights", dtype: DataType = "float32"
+    ) -> AttentionMaps:
+        """Streams the attention maps of texts, each as soon as it is complete.
+
+        Maps are [layers, heads, L, L], one array for each text and no more memory than that.
+
+        `quantity` is what the numbers are: "weights"; "norms" of weighted vectors (Kobayashi et al. 2020); "layer_norms", those
+        of their sum over heads, and "layer_output_norms", with residual connection and layer normalisation (2021); "rollout"
+        and "rollout_without_residual" (Abnar & Zuidema 2020); "value_zeroing" (Mohebbi et al. 2023); "alti" (Ferrando et al.
+        2022) and "globenc" (Modarressi et al. 2022), rollouts of whole layers, which are no attributions: they have no sign and
+        no target. All but the first two are of whole layers: they take no `heads`, and have one map for each layer,
+        `maps.layer(3)`.
+
+        The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
+        `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
+        from another server if there is one.
+
+        Arguments:
+            words: True: pieces are joined to words.
+            dtype: "float32" or "float16" (half the bytes).
+        """
 
     @total(asked_inputs, read_description, text=text_of)
     def describe_attention(self, inputs: Inputs, *, quantity: Quantity = "weights") -> AttentionDescription:
