@@ -2,8 +2,8 @@
 recognise."""
 
 from bertscope import BenchmarkReport, StudyTable
-from bertscope.questions.benchmark import replies
-from bertscope.questions.benchmark.replies import StudiesAssembler
+from bertscope.questions.benchmark import messages as replies
+from bertscope.questions.benchmark.messages import StudiesAssembler
 from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, compression_pb2
 
 LENGTHS = (32, 128)

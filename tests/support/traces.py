@@ -6,8 +6,7 @@ from typing import Any
 
 import bertscope
 from bertscope.questions.ablation.trace_assembly import TraceAssembler
-from bertscope.questions.ablation.traced_pairs import sweep_sites_request
-from bertscope.questions.ablation.traced_pairs import asked_pairs
+from bertscope.questions.ablation.traced_pairs import asked_pairs, sweep_sites_request
 from bertscope.v1 import ablation_sites_pb2, common_pb2, site_pb2
 
 Response = ablation_sites_pb2.SweepSitesResponse

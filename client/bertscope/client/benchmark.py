@@ -9,10 +9,15 @@ from typing import SupportsIndex
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading, last
 from bertscope.questions.ablation.objectives import Objective
-from bertscope.questions.benchmark import requests
-from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
+from bertscope.questions.benchmark.messages import (
+    Measuring,
+    ModelNames,
+    StudiesAssembler,
+    Texts,
+    benchmark_event,
+    models_request,
+)
 from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport, StudiesSummary, StudyRow, StudyTable
-from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
 from bertscope.v1 import benchmark_pb2
 from bertscope.values.choices import Others, Runtime
 from bertscope.values.messages import Numbers
@@ -93,7 +98,7 @@ class BenchmarkCalls(Connection):
         measuring = Measuring(
             lengths, texts, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
         )
-        request = requests.benchmark_models(
+        request = models_request(
             models,
             measuring,
             baseline=baseline,

@@ -19,8 +19,7 @@ from bertscope.questions.representations.lens import (
     read_lens_texts,
     text_of_input,
 )
-from bertscope.questions.representations.lens_requests import TEXTS, Rejected, merged, requests_with
-from bertscope.questions.representations.tuned_lens import TunedLens
+from bertscope.questions.representations.tuned_lens import TEXTS_AT_A_TIME, Rejected, TunedLens, merged, requests_with
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
@@ -114,7 +113,7 @@ class LensCalls(ManyTexts):
     ) -> Generator[LensText, None, None]:
         """Yields the answers of several requests about the same texts, each with all layers."""
         begin = 0
-        while inputs := list(islice(asked.items, TEXTS)):
+        while inputs := list(islice(asked.items, TEXTS_AT_A_TIME)):
             left, begin = dict(enumerate(inputs, begin)), begin + len(inputs)
             found: dict[int, list[LensText]] = {number: [] for number in left}
             for request in requests:

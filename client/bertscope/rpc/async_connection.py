@@ -10,9 +10,8 @@ from google.protobuf.message import Message
 
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
 from bertscope.rpc.contract import PATHS
-from bertscope.rpc.credentials import ChannelSecurity, Tls, Token
+from bertscope.rpc.credentials import ChannelSecurity, Propagate, Tls, Token, propagating
 from bertscope.rpc.logs import logger
-from bertscope.rpc.propagation import Propagate, propagating
 from bertscope.rpc.retries import Retries
 from bertscope.rpc.splitting import Limit
 from bertscope.rpc.targets import Target

@@ -1,4 +1,4 @@
-"""Defines the client's credentials, and its checks of the server: TLS and tokens."""
+"""Defines the client's credentials, its checks of the server, and the headers of calls: TLS, tokens and the caller's trace."""
 
 from __future__ import annotations
 
@@ -145,3 +145,20 @@ def _is_loopback(address: str) -> bool:
     else:
         host = address.partition(":")[0] if address.count(":") == 1 else address
     return is_loopback_host(host)
+
+
+Propagate: TypeAlias = Callable[[dict[str, Any]], object]
+"""Writes the current trace context into an empty dict of headers; `opentelemetry.propagate.inject` is one."""
+
+
+def propagating(metadata: Callable[[], Metadata | None], propagate: Propagate | None) -> Callable[[], Metadata | None]:
+    """Returns a function that gives each call `metadata` and the trace context at that time."""
+    if propagate is None:
+        return metadata
+
+    def with_context() -> Metadata:
+        headers: dict[str, str] = {}
+        propagate(headers)
+        return (*(metadata() or ()), *headers.items())
+
+    return with_context

@@ -14,8 +14,7 @@ from google.protobuf.message import Message
 
 from bertscope.errors import Cancelled
 from bertscope.rpc.channel import Failures, Methods
-from bertscope.rpc.credentials import ChannelSecurity
-from bertscope.rpc.propagation import Metadata
+from bertscope.rpc.credentials import ChannelSecurity, Metadata
 from bertscope.rpc.targets import Target
 
 Reply = TypeVar("Reply", bound=Message)

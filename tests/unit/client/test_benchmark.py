@@ -5,8 +5,8 @@ from typing import Any
 
 import bertscope
 import numpy as np
-from bertscope.questions.benchmark import replies
-from bertscope.questions.benchmark.replies import StudiesAssembler
+from bertscope.questions.benchmark import messages as replies
+from bertscope.questions.benchmark.messages import StudiesAssembler
 from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, model_pb2
 from bertscope.values.models import read_model
 from bertscope_workbench.command.views import benchmark_files

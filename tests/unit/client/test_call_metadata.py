@@ -8,8 +8,7 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.rpc.credentials import ChannelSecurity, stays_here
-from bertscope.rpc.propagation import propagating
+from bertscope.rpc.credentials import ChannelSecurity, propagating, stays_here
 from bertscope_workbench.command.app import run
 
 from tests.support.patience import granted

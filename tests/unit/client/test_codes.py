@@ -7,7 +7,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations.codes_replies import CodesAssembler
+from bertscope.questions.representations.codes import CodesAssembler
 from bertscope.questions.representations.tuned_lens import with_lens_texts
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesRequest, TrainCodesResponse
 from bertscope.values.changes import site_message

@@ -7,7 +7,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.probes.erasers import EraserAssembler
-from bertscope.questions.probes.probe_replies import with_erased_texts
+from bertscope.questions.probes.probe_messages import with_erased_texts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest

@@ -6,8 +6,7 @@ import bertscope
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope.questions.probes.probe_replies import ProbeAssembler
-from bertscope.questions.probes.probe_replies import with_probe_texts
+from bertscope.questions.probes.probe_messages import ProbeAssembler, with_probe_texts
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1.representation_probes_pb2 import TrainProbeRequest

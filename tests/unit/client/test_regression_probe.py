@@ -7,7 +7,7 @@ import bertscope
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope.questions.probes.probe_replies import with_valued_texts
+from bertscope.questions.probes.probe_messages import with_valued_texts
 from bertscope.questions.probes.regression import RegressionAssembler
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1.representation_probes_pb2 import TrainProbeRequest

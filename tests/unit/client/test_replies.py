@@ -8,12 +8,11 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.labels.classification import read_classified_texts
-from bertscope.values.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import classification_pb2, common_pb2, model_pb2
 from bertscope.values.documents import document_of as document
 from bertscope.values.messages import token
-from bertscope.values.models import read_model
+from bertscope.values.models import Models, read_load_event, read_model
 from bertscope_workbench.command.views.models import print_models
 
 from tests.support.broken_replies import refusals

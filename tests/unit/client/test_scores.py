@@ -5,8 +5,7 @@ from typing import Any
 import bertscope
 import bertscope_workbench as workbench
 from bertscope.questions.scores.inputs import Section, asked_sections, sections_of
-from bertscope.questions.scores.texts import Assembly, read_sections
-from bertscope.questions.scores.texts import score_columns
+from bertscope.questions.scores.texts import Assembly, read_sections, score_columns
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_workbench.plots.scores import MAX_ROWS, WORDS_IN_ROW
 

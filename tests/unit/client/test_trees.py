@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
-from bertscope.values.results import Provenance, Token
 from bertscope.values.positions import Span
+from bertscope.values.results import Provenance, Token
 from bertscope_workbench.analyses.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
 from numpy.typing import NDArray
 

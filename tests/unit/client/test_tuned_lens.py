@@ -5,9 +5,8 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations import lens_requests
-from bertscope.questions.representations.lens_requests import requests_with
-from bertscope.questions.representations.tuned_lens import TunedLensAssembler, with_lens_texts
+from bertscope.questions.representations import tuned_lens
+from bertscope.questions.representations.tuned_lens import TunedLensAssembler, requests_with, with_lens_texts
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest, TrainLensResponse
@@ -64,7 +63,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
 def test_requests(monkeypatch: pytest.MonkeyPatch, stored) -> None:
     plain = lens.ReadLayersRequest(top_k=3)
     (whole,) = requests_with(plain, LENS)
-    monkeypatch.setattr(lens_requests, "MAPS_BYTES", 2 * MAPS[0].nbytes)
+    monkeypatch.setattr(tuned_lens, "MAPS_BYTES", 2 * MAPS[0].nbytes)
     parts = requests_with(lens.ReadLayersRequest(layers=[4, 3, 0]), LENS)
     stored(
         training=request([("a", "b"), "c"], dev=("d", "e"), layers=[2], mask_rate=0, normalisation="final", max_epochs=3),

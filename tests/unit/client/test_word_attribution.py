@@ -6,9 +6,8 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.attribution.inputs import PAIRS, SectionPace, asked_sections
+from bertscope.questions.attribution.inputs import PAIRS, SectionPace, asked_sections, with_sections
 from bertscope.questions.attribution.words import Assembly, read_sections
-from bertscope.questions.attribution.inputs import with_sections
 from bertscope.rpc.sections import PART_WORK
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.v1.attribution_pb2 import AttributeWordsRequest

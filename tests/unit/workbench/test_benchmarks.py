@@ -8,7 +8,7 @@ from typing import Any
 import bertscope_workbench as workbench
 import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
-from bertscope.questions.benchmark import replies
+from bertscope.questions.benchmark import messages as replies
 from bertscope.v1 import benchmark_pb2, common_pb2
 from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown
 from bertscope_workbench.command.views.benchmark_files import document, html_page

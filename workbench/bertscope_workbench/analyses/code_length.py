@@ -16,9 +16,9 @@ from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import Pooling, ProbeResult
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, names_of
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance

@@ -14,9 +14,9 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.interventions import Interventions
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of

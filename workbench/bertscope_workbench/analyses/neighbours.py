@@ -16,9 +16,9 @@ from bertscope.questions.representations.states import HiddenStates
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance, Token
 from bertscope.values.validation import TextOrPair

@@ -7,9 +7,9 @@ from typing import Any
 
 from bertscope import Client, Model, PredictedValue
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.columns import Column
 from bertscope.values.display import record
+from bertscope.values.interventions import Interventions
 from bertscope.values.results import Provenance, Results
 
 __all__ = ["RankedCandidate", "RankedCandidates", "rank_candidates"]

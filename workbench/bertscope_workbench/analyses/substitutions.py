@@ -11,8 +11,8 @@ import numpy as np
 from bertscope import Client, InvalidArgument, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.cloze.answers import FilledTexts
-from bertscope.values.interventions import Interventions
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.interventions import Interventions
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
 from numpy.typing import NDArray

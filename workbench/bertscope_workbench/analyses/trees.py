@@ -17,12 +17,12 @@ from bertscope.questions.attention.sums import Counts, PerHead, divided, head_co
 from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.interventions import Interventions
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.messages import Numbers
-from bertscope.values.results import Provenance, Token
 from bertscope.values.positions import Span
+from bertscope.values.results import Provenance, Token
 
 from bertscope_workbench.analyses.streams import answers_of
 

@@ -15,10 +15,10 @@ from bertscope.questions.representations.states import HiddenStates
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
-from bertscope.values.interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.documents import fields_of
+from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair

@@ -9,8 +9,7 @@ from typing import Any, Unpack, get_args
 
 import numpy as np
 from bertscope import AttentionDescription, Picture
-from bertscope.questions.attention.sums import CLUSTERS
-from bertscope.questions.attention.sums import PerHead
+from bertscope.questions.attention.sums import CLUSTERS, PerHead
 
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving, side_by_side
 from bertscope_workbench.plots.look import Look, asked_size, looking, points

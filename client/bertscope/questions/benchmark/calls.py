@@ -6,10 +6,15 @@ from collections.abc import Callable
 from typing import SupportsIndex
 
 from bertscope.questions.ablation.objectives import Objective
-from bertscope.questions.benchmark import requests
-from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
+from bertscope.questions.benchmark.messages import (
+    Measuring,
+    ModelNames,
+    StudiesAssembler,
+    Texts,
+    benchmark_event,
+    models_request,
+)
 from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport, StudiesSummary, StudyRow, StudyTable
-from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading, last
 from bertscope.v1 import benchmark_pb2
@@ -92,7 +97,7 @@ class AsyncBenchmarkCalls(AsyncConnection):
         measuring = Measuring(
             lengths, texts, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
         )
-        request = requests.benchmark_models(
+        request = models_request(
             models,
             measuring,
             baseline=baseline,

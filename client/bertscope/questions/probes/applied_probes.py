@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.probes.kept_probes import ARRAYS, KeptProbe
-from bertscope.questions.probes.probe_replies import POOLINGS
+from bertscope.questions.probes.probe_messages import POOLINGS
 from bertscope.questions.probes.probes import OfLayers
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application_pb2

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscope._version import __version__
 from bertscope.errors import invalid_argument
-from bertscope.questions.probes.probe_replies import POOLINGS
+from bertscope.questions.probes.probe_messages import POOLINGS
 from bertscope.questions.probes.probes import ProbeResult
 from bertscope.questions.probes.regression import RegressionResult
 from bertscope.values import validation

@@ -8,7 +8,7 @@ from typing import Protocol, SupportsIndex
 from bertscope.questions.probes.applied_probes import AppliedProbe, asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.questions.probes.erasers import Eraser, EraserAssembler, EraserMethod
 from bertscope.questions.probes.kept_probes import KeptProbe
-from bertscope.questions.probes.probe_replies import ProbeAssembler, with_erased_texts, with_probe_texts, with_valued_texts
+from bertscope.questions.probes.probe_messages import ProbeAssembler, with_erased_texts, with_probe_texts, with_valued_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
 from bertscope.questions.probes.regression import RegressionAssembler, RegressionResult
 from bertscope.questions.probes.structural_probes import (

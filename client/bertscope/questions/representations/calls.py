@@ -15,8 +15,7 @@ from bertscope.questions.representations.attribution import (
     read_attributions,
     text_of_attributed,
 )
-from bertscope.questions.representations.codes import SparseCodes, TrainCodesProgress
-from bertscope.questions.representations.codes_replies import CodesAssembler
+from bertscope.questions.representations.codes import CodesAssembler, SparseCodes, TrainCodesProgress
 from bertscope.questions.representations.comparison import RepresentationComparison, read_comparison
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.questions.representations.geometry import GeometryDescription

@@ -16,8 +16,7 @@ from bertscope.questions.representations.lens import (
     read_lens_texts,
     text_of_input,
 )
-from bertscope.questions.representations.lens_requests import TEXTS, Rejected, merged, requests_with
-from bertscope.questions.representations.tuned_lens import TunedLens
+from bertscope.questions.representations.tuned_lens import TEXTS_AT_A_TIME, Rejected, TunedLens, merged, requests_with
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
@@ -113,7 +112,7 @@ class AsyncLensCalls(AsyncManyTexts):
     ) -> AsyncGenerator[LensText, None]:
         """Yields the answers of several requests about the same texts, each with all layers."""
         begin = 0
-        while inputs := list(islice(asked.items, TEXTS)):
+        while inputs := list(islice(asked.items, TEXTS_AT_A_TIME)):
             left, begin = dict(enumerate(inputs, begin)), begin + len(inputs)
             found: dict[int, list[LensText]] = {number: [] for number in left}
             for request in requests:

@@ -1,9 +1,9 @@
-"""Tuned lenses: the request that trains one on the server, how the stream is read, and a lens in a file."""
+"""Tuned lenses: the requests that train one and read layers with it, how the stream is read, and a lens in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope._version import __version__
-from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.representations.lens import NORMALISATIONS
+from bertscope.errors import InvalidArgument, InvalidReply, invalid_argument
+from bertscope.questions.representations.lens import NORMALISATIONS, LensText
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
+from bertscope.v1.representation_lens_pb2 import LensInput, ReadLayersRequest, Translator
 from bertscope.v1.representation_tuned_lens_pb2 import (
     TrainLensReport,
     TrainLensRequest,
@@ -28,6 +30,7 @@ from bertscope.values.display import ShownAsTable, record
 from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions, write_npz
 from bertscope.values.validation import File, TextOrPair
+from bertscope.values.vectors import tensor
 
 __all__ = ["LayerFit", "TrainLensProgress", "TunedLens", "load_lens"]
 
@@ -230,3 +233,62 @@ def _lens(report: TrainLensReport, data: Mapping[int, bytearray]) -> TunedLens:
         source.numbering,
         dict(source.library_versions) | {"bertscope": __version__},
     )
+
+
+MAPS_BYTES = 8 * 1024 * 1024
+"""The maps that a call takes, unless one layer's are more: half of what a server takes in a message."""
+TEXTS_AT_A_TIME = 64
+"""Texts that are read by all calls about them before the next ones are."""
+
+
+def requests_with(request: ReadLayersRequest, lens: TunedLens | None) -> list[ReadLayersRequest]:
+    """Returns the requests that read the layers of one, each with the maps of its own. Raises InvalidArgument for a layer
+    without a map."""
+    if lens is None:
+        return [request]
+    if not isinstance(lens, TunedLens):
+        raise invalid_argument("lens", f"must be a TunedLens, which train_lens makes, not {type(lens).__name__}")
+    layers = list(request.layers) or [*lens.layers, lens.last_layer]
+    for layer in layers:
+        if layer not in lens.maps and layer != lens.last_layer:
+            raise invalid_argument("layers", f"has layer {layer}, and the lens has maps of {list(lens.layers)}")
+    found = []
+    for group in _groups(layers, lens):
+        own = ReadLayersRequest()
+        own.CopyFrom(request)
+        own.layers[:] = group
+        own.weights_digest = lens.weights_digest
+        own.normalisation = own.normalisation or NORMALISATIONS[lens.normalisation]
+        own.translators.extend(_translator(layer, lens) for layer in group if layer != lens.last_layer)
+        found.append(own)
+    return found
+
+
+def _groups(layers: Sequence[int], lens: TunedLens) -> Iterator[Sequence[int]]:
+    most = max(1, MAPS_BYTES // next(iter(lens.maps.values())).nbytes)
+    for begin in range(0, len(layers), most):
+        yield layers[begin : begin + most]
+
+
+def _translator(layer: int, lens: TunedLens) -> Translator:
+    return Translator(layer=layer, affine=tensor(lens.maps[layer]))
+
+
+class Rejected:
+    """Takes rejected texts out of those that are left, by their indices, and reports them."""
+
+    def __init__(self, left: dict[int, LensInput], report: OnRejected) -> None:
+        self._left, self._report = left, report
+
+    def __call__(self, index: int, error: InvalidArgument) -> None:
+        del self._left[index]
+        self._report(index, error)
+
+
+def merged(parts: Sequence[LensText]) -> LensText:
+    """Returns the readings of a text from several calls about other layers, in their order."""
+    positions = (
+        replace(places[0], layers=tuple(layer for place in places for layer in place.layers))
+        for places in zip(*(part.positions for part in parts), strict=True)
+    )
+    return replace(parts[0], positions=tuple(positions), layers=tuple(layer for part in parts for layer in part.layers))

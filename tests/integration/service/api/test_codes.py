@@ -9,7 +9,7 @@ import bertscope
 import numpy as np
 import pytest
 import torch
-from bertscope.questions.representations.codes_replies import CodesAssembler
+from bertscope.questions.representations.codes import CodesAssembler
 from bertscope.v1 import representation_codes_pb2 as codes
 from bertscope.v1.common_pb2 import HeadIntervention, TextInput
 from bertscope_service.probing.codes import BATCH, REVIVED_SHARE, CodesSize, CodesTraining

@@ -8,7 +8,7 @@ import bertscope
 import numpy as np
 import pytest
 import torch
-from bertscope.questions.representations import lens_requests
+from bertscope.questions.representations import tuned_lens
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import TextInput
@@ -167,7 +167,7 @@ def test_the_client_keeps_a_lens_and_reads_through_it(
     with pytest.raises(bertscope.InvalidArgument, match="maps of"):
         client.read_layers(MASKED, lens=kept, layers=[9])
 
-    monkeypatch.setattr(lens_requests, "MAPS_BYTES", 1)
+    monkeypatch.setattr(tuned_lens, "MAPS_BYTES", 1)
     several = client.read_layers(MASKED, lens=kept, candidates=["the"])
     assert [text.layers for text in several] == [text.layers for text in found]
     for one, other in zip(several, found, strict=True):
