@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeV
 
 from google.protobuf.message import Message
 
+from bertscope.errors import InvalidReply
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.documents import types_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
 Result = TypeVar("Result", bound="DataclassInstance")
 
 Inputs = TextOrPair | Iterable[TextOrPair]
@@ -120,6 +122,13 @@ def asked(
         return Asked(items, None, numbers)
     found = list(items)
     return Asked(iter(found), len(found), numbers)
+
+
+def answered(asked: Sequence[Item], results: Sequence[Reply], what: str = "texts") -> Iterator[tuple[Item, Reply]]:
+    """Returns what was asked about, each with its answer. Raises InvalidReply unless there is one for each."""
+    if len(results) != len(asked):
+        raise InvalidReply(f"the server answered {len(results)} of {len(asked)} {what}")
+    return zip(asked, results, strict=True)
 
 
 def asked_texts(texts: str | Iterable[str]) -> Asked[str]:

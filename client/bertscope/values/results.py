@@ -5,11 +5,14 @@ Layers and heads count from 0 everywhere (papers count from 1). Positions in a t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar, get_args, overload
 
 from bertscope.values.display import ShownAsTable, record, short_list
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["AppliedStep", "Provenance", "TextsProgress", "Token"]
 
@@ -91,10 +94,26 @@ class TextsProgress:
     """All texts; None until an iterator of them ends."""
 
 
+class InResults:
+    """An answer that stands among others in `Results`."""
+
+    _all: ClassVar[Callable[[list[Any]], ShownAsTable]]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns the rows of this answer alone; columns as in the table of all answers. Needs the extra "pandas"."""
+        return type(self)._all([self]).to_pandas()
+
+
 class Results(tuple[T, ...], ShownAsTable):
     """A tuple whose slices keep its class, and so its `to_pandas`."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        """Tells the class of the answers where they stand."""
+        (kind,) = get_args(vars(cls)["__orig_bases__"][0])
+        if isinstance(kind, type) and issubclass(kind, InResults):
+            kind._all = cls
 
     def __repr__(self) -> str:
         return short_list(self)

@@ -48,7 +48,6 @@ class Answer(TargetMessage):
     """"logit": the score before the softmax; "log_probability": the natural logarithm of the probability; "probability"."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         mask = target_pb2.MaskTarget(
             answer=_named("answer", self.answer),
             other=None if self.other is None else _named("other", self.other),
@@ -70,7 +69,6 @@ class TextLabel(TargetMessage):
     """The scale, as in `Answer`."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         return target_pb2.Target(label=target_pb2.LabelTarget(**_labels(self)), scale=_scale(self.scale))
 
 
@@ -92,7 +90,6 @@ class WordLabel(TargetMessage):
     """The scale, as in `Answer`."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         target = target_pb2.WordLabelTarget(word=common_pb2.CharacterSpan(**span("word", self.word)._asdict()), **_labels(self))
         return target_pb2.Target(word_label=target, scale=_scale(self.scale))
 
@@ -108,7 +105,6 @@ class PassageAnswer(TargetMessage):
     """The scale, as in `Answer`; the probability is that of the beginning times that of the end."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         place = common_pb2.CharacterSpan(**span("answer", self.answer)._replace(segment=1)._asdict())
         return target_pb2.Target(answer=target_pb2.AnswerTarget(answer=place), scale=_scale(self.scale))
 
@@ -118,7 +114,6 @@ class TextValue(TargetMessage):
     """The value that a regression head gives to the text."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         return target_pb2.Target(value=target_pb2.ValueTarget())
 
 
@@ -132,7 +127,6 @@ class SimilarTo(TargetMessage):
     """How the last layer's states of a text become one vector; None: as the model's folder declares it, else their mean."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         target = target_pb2.SimilarityTarget(
             other=text_input(validation.text_or_pair("other", self.other)),
             pooling=enum_value("pooling", self.pooling, representation_states_pb2.StatePooling),
@@ -149,7 +143,6 @@ class NextSentence(TargetMessage):
     """The scale, as in `Answer`."""
 
     def _message(self) -> target_pb2.Target:
-        """Returns the message."""
         return target_pb2.Target(next_sentence=target_pb2.NextSentenceTarget(), scale=_scale(self.scale))
 
 

@@ -7,10 +7,11 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.representations.context_arrays import ContextReader
-from bertscope.questions.representations.context_requests import find_contexts_request, with_directions
+from bertscope.questions.representations.context_requests import with_directions
 from bertscope.v1 import representation_contexts_pb2 as pb
 
 from tests.support.broken_replies import refusals
+from tests.support.sent_requests import sent
 
 HEAD, NEURON, DIRECTION = pb.ContextUnits.KIND_HEAD, pb.ContextUnits.KIND_ACTIVATION, pb.ContextUnits.KIND_DIRECTION
 SOURCE = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")
@@ -135,9 +136,9 @@ def test_what_is_read() -> None:
 
 def test_the_request(stored) -> None:
     def asked(**given: Any) -> pb.FindContextsRequest:
-        unset = dict.fromkeys(("neurons", "relation", "places", "sample", "model"))
-        usual = {"backward": False, "seed": 0, "pieces": False, "words": (), "interventions": (), "reference_texts": ()}
-        return find_contexts_request(**unset | usual | {"truncate": False} | given)
+        found: Any = sent("find_contexts", texts=bertscope.RelationText("A b.", [("r", 0, 1)]), **given)
+        found.ClearField("texts")
+        return found
 
     request = asked(heads={4: [10], 2: None}, neurons={3: [7, 1]}, relation="r")
     vectors = np.eye(3, dtype=np.float32)

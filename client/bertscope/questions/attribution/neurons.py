@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.attribution.inputs import Section
@@ -16,15 +16,12 @@ from bertscope.values import validation
 from bertscope.values.changes import SITES, WITH_UNITS, SiteIntervention
 from bertscope.values.columns import named
 from bertscope.values.display import record
-from bertscope.values.messages import Numbers, enum_name, provenance, read
+from bertscope.values.messages import Numbers, answered, enum_name, provenance, read
 from bertscope.values.positions import Positions, checked_positions, positions_message
-from bertscope.values.results import Provenance, Results
+from bertscope.values.results import InResults, Provenance, Results
 from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.site_changes import scale_site
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["AttributedUnit", "NeuronAttribution", "NeuronAttributions"]
 
@@ -49,7 +46,7 @@ class AttributedUnit:
 
 
 @record
-class NeuronAttribution:
+class NeuronAttribution(InResults):
     """One number of a text, divided among the neurons or heads of each layer, one layer at a time: how much of the difference
     between the text and the text with the layer's units at 0 each adds."""
 
@@ -115,10 +112,6 @@ class NeuronAttribution:
             "tokens": self.tokens,
             "truncated_tokens": self.truncated_tokens,
         }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each unit; columns as `NeuronAttributions.to_pandas`."""
-        return NeuronAttributions([self]).to_pandas()
 
 
 class NeuronAttributions(Results[NeuronAttribution]):
@@ -199,11 +192,9 @@ def read_neurons(
     request: Request, sections: Sequence[Section], response: attribution_pb2.AttributeWordsResponse
 ) -> list[NeuronAttribution]:
     """Returns the answers of a reply. Raises InvalidReply for a reply that breaks the contract."""
-    if len(response.results) != len(sections):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
     if response.method != request.method:
         raise InvalidReply("the server sent the values of another method; it may be older than this client")
-    return [_read(request, section, message, response) for section, message in zip(sections, response.results, strict=True)]
+    return [_read(request, section, message, response) for section, message in answered(sections, response.results)]
 
 
 def _read(

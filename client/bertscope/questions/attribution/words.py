@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,11 @@ from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.intervals import Interval, mean_intervals
 from bertscope.values.merging import added, numbers, require_same, same_weights
-from bertscope.values.messages import enum_name, provenance, read
-from bertscope.values.results import Provenance, Results, Token
+from bertscope.values.messages import answered, enum_name, provenance, read
+from bertscope.values.results import InResults, Provenance, Results, Token
 from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.tensors import matrix
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["WordAttribution", "WordAttributions"]
 
@@ -39,7 +36,7 @@ SAME = ("text", "target", "method", "absent", "units", "label")
 
 
 @record(eq=False)
-class WordAttribution:
+class WordAttribution(InResults):
     """One number of a text, divided among its words: how much of the difference between the whole text and the text without
     them each adds. Compared by identity, as numpy arrays have no truth value."""
 
@@ -164,10 +161,6 @@ class WordAttribution:
             "truncated_tokens": self.truncated_tokens,
         }
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each word; columns as `WordAttributions.to_pandas`."""
-        return WordAttributions([self]).to_pandas()
-
 
 class WordAttributions(Results[WordAttribution]):
     """The answers of one `attribute_words` call, one for each text, in order."""
@@ -216,14 +209,12 @@ def read_sections(
     response: attribution_pb2.AttributeWordsResponse,
 ) -> list[SectionAttribution]:
     """Returns the answers of a reply, each with its section. Raises InvalidReply for a reply that breaks the contract."""
-    if len(response.results) != len(sections):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
     method: Any = _name(attribution_pb2.AttributionMethod, request.method, response.method)
     absent: Any = _name(attribution_pb2.AbsentText, request.absent, response.absent)
     shared = {"method": method, "absent": absent, "provenance": provenance(response.provenance)}
     return [
         SectionAttribution(section, _attribution(request, section, message, shared))
-        for section, message in zip(sections, response.results, strict=True)
+        for section, message in answered(sections, response.results)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import SupportsIndex
 
+from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.objectives import Objective
 from bertscope.questions.benchmark.messages import (
     Measuring,
@@ -12,7 +13,8 @@ from bertscope.questions.benchmark.messages import (
     StudiesAssembler,
     Texts,
     benchmark_event,
-    models_request,
+    checked_objective,
+    model_names,
 )
 from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport, StudiesSummary, StudyRow, StudyTable
 from bertscope.rpc.async_connection import AsyncConnection
@@ -20,7 +22,7 @@ from bertscope.rpc.async_streams import AsyncReading, last
 from bertscope.v1 import benchmark_pb2
 from bertscope.values.choices import Others, Runtime
 from bertscope.values.messages import Numbers
-from bertscope.values.models import Model
+from bertscope.values.models import Model, model_name
 from bertscope.values.requests import request_of
 
 __all__ = ["AsyncStudyBenchmark"]
@@ -97,13 +99,17 @@ class AsyncBenchmarkCalls(AsyncConnection):
         measuring = Measuring(
             lengths, texts, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
         )
-        request = models_request(
-            models,
-            measuring,
-            baseline=baseline,
+        if as_loaded and runtime is not None:
+            told = "must be left out with as_loaded: each model runs by the library it is loaded for"
+            raise invalid_argument("runtime", told)
+        request = request_of(
+            benchmark_pb2.BenchmarkModelsRequest,
+            models=model_names(models),
+            baseline=model_name("baseline", baseline),
+            measurement=measuring.message(),
             agreement_texts=agreement_texts,
             top_k=top_k,
-            objective=objective,
+            objective=checked_objective(objective, agreement_texts, top_k),
             as_loaded=as_loaded,
             runtime=runtime,
             embed=embed,

@@ -53,40 +53,19 @@ class Measuring:
         )
 
 
-def models_request(
-    models: ModelNames,
-    measuring: Measuring,
-    *,
-    baseline: str | Model | None,
-    agreement_texts: Texts | None,
-    top_k: SupportsIndex | None,
-    objective: Objective | None,
-    as_loaded: bool = False,
-    runtime: str | None = None,
-    embed: bool = False,
-) -> benchmark_pb2.BenchmarkModelsRequest:
-    """Returns the request of BenchmarkModels."""
-    if as_loaded and runtime is not None:
-        raise invalid_argument("runtime", "must be left out with as_loaded: each model runs by the library it is loaded for")
+def checked_objective(
+    objective: Objective | None, agreement_texts: Texts | None, top_k: SupportsIndex | None
+) -> ablation_pb2.Objective | None:
+    """Returns the message of what scores models, beside texts on which they are compared."""
     if top_k is not None and agreement_texts is None:
         raise invalid_argument("top_k", "goes with agreement_texts: it is the k of the top-k agreement")
     if isinstance(objective, Divergence):
         raise invalid_argument("objective", "must not be a Divergence: agreement_texts measure how far predictions moved")
-    return request_of(
-        benchmark_pb2.BenchmarkModelsRequest,
-        models=_model_names(models),
-        baseline=model_name("baseline", baseline),
-        measurement=measuring.message(),
-        agreement_texts=agreement_texts,
-        top_k=top_k,
-        objective=None if objective is None else objective_message(objective),
-        as_loaded=as_loaded,
-        runtime=runtime,
-        embed=embed,
-    )
+    return None if objective is None else objective_message(objective)
 
 
-def _model_names(models: ModelNames) -> list[str]:
+def model_names(models: ModelNames) -> list[str]:
+    """Returns the names of models, or of one."""
     # A Model is not iterable, and a string is one name.
     asked = [models] if isinstance(models, (str, Model)) else validation.many("models", models, "names of models")
     names = [_model_name(f"models[{index}]", model) for index, model in enumerate(asked)]

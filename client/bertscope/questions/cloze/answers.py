@@ -13,7 +13,7 @@ from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import ReadOnUse, made
 from bertscope.values.mask_predictions import FilledMask, read_mask
 from bertscope.values.messages import provenance, read
-from bertscope.values.results import Provenance, Results
+from bertscope.values.results import InResults, Provenance, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ class Filling:
 
 
 @record
-class FilledText(ReadOnUse):
+class FilledText(ReadOnUse, InResults):
     """The masks of one text."""
 
     text: str
@@ -127,10 +127,6 @@ class FilledText(ReadOnUse):
         places = [(number, mask) for number, mask in enumerate(self.masks) if mask.segment == segment]
         spans = [(mask.start, mask.end) for _, mask in places]
         return [filling.written(text, spans, [number for number, _ in places]) for filling in self.fillings]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each prediction or filling; columns as `FilledTexts.to_pandas`."""
-        return cloze_table([self])
 
     def to_row(self) -> dict[str, Any]:
         """Returns the columns of `write_items`: lists of the predictions of each mask, of the joint fillings of all masks, and

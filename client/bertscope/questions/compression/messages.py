@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.compression.steps import (
-    FeedForwardRemoval,
-    HalfPrecision,
-    HeadRemoval,
-    Int8Quantization,
-    LayerSelection,
-    MagnitudePruning,
-    OnnxExport,
-    RandomWeights,
-    Step,
-    TokenElimination,
-    VocabularyReduction,
-    WeightOnlyQuantization,
-)
+from bertscope.questions.compression.steps import FeedForwardRemoval, HalfPrecision, HeadRemoval, Step
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
@@ -28,6 +14,9 @@ from bertscope.values.messages import PRECISIONS, enum_value, read
 from bertscope.values.models import Model, read_model
 
 __all__ = ["CompressionProgress"]
+
+
+FIELDS: Sequence[Any] = compression_pb2.CompressionStep.DESCRIPTOR.fields
 
 
 @record
@@ -46,43 +35,32 @@ class CompressionProgress:
 
 def step_messages(steps: Step | Iterable[Step]) -> list[compression_pb2.CompressionStep]:
     """Returns the messages of steps, or of one."""
-    asked = [steps] if type(steps) in MESSAGES else validation.many("steps", steps, "steps such as bertscope.int8()")
+    asked = [steps] if isinstance(steps, Step) else validation.many("steps", steps, "steps such as bertscope.int8()")
     return [_step(f"steps[{index}]", step) for index, step in enumerate(asked)]
 
 
 def _step(field: str, step: object) -> compression_pb2.CompressionStep:
-    if type(step) not in MESSAGES:
+    if type(step) not in NAMES:
         raise invalid_argument(
             field, "must be made by bertscope.onnx, int8, keep_layers and so on (see bertscope.questions.compression)"
         )
-    name, convert = MESSAGES[type(step)]
-    return compression_pb2.CompressionStep(**{name: convert(step)})
+    name, given = NAMES[type(step)], vars(step)
+    if isinstance(step, HeadRemoval):
+        heads = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in sorted(step.heads.items())]
+        given = given | {"heads": heads}
+    elif isinstance(step, FeedForwardRemoval):
+        criterion = enum_value("by", step.by, compression_pb2.FeedForwardRemoval.Criterion)
+        given = {"share": step.share, "criterion": criterion, "texts": step.texts}
+    elif isinstance(step, HalfPrecision):
+        given = {"precision": PRECISIONS[step.precision]}
+    # A step has the name and the fields of its message.
+    return compression_pb2.CompressionStep(**{name: getattr(compression_pb2, type(step).__name__)(**given)})
 
 
-def _heads(step: HeadRemoval) -> compression_pb2.HeadRemoval:
-    heads = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in sorted(step.heads.items())]
-    return compression_pb2.HeadRemoval(heads=heads, share=step.share, texts=step.texts)
-
-
-def _feed_forward(step: FeedForwardRemoval) -> compression_pb2.FeedForwardRemoval:
-    criterion = enum_value("by", step.by, compression_pb2.FeedForwardRemoval.Criterion)
-    return compression_pb2.FeedForwardRemoval(share=step.share, criterion=criterion, texts=step.texts)
-
-
-MESSAGES: dict[type[Any], tuple[str, Callable[[Any], Any]]] = {
-    OnnxExport: ("onnx", lambda step: compression_pb2.OnnxExport()),
-    Int8Quantization: ("int8", lambda step: compression_pb2.Int8Quantization()),
-    WeightOnlyQuantization: ("weight_only", lambda step: compression_pb2.WeightOnlyQuantization(**asdict(step))),
-    HalfPrecision: ("half", lambda step: compression_pb2.HalfPrecision(precision=PRECISIONS[step.precision])),
-    LayerSelection: ("layers", lambda step: compression_pb2.LayerSelection(layers=step.layers)),
-    HeadRemoval: ("heads", _heads),
-    FeedForwardRemoval: ("feed_forward", _feed_forward),
-    MagnitudePruning: ("magnitude", lambda step: compression_pb2.MagnitudePruning(share=step.share)),
-    TokenElimination: ("tokens", lambda step: compression_pb2.TokenElimination(kept_shares=step.kept_shares)),
-    RandomWeights: ("untrained", lambda step: compression_pb2.RandomWeights(seed=step.seed)),
-    VocabularyReduction: ("vocabulary", lambda step: compression_pb2.VocabularyReduction(**asdict(step))),
+NAMES: Mapping[object, str] = {
+    kind: next(field.name for field in FIELDS if field.message_type.name == kind.__name__) for kind in get_args(Step)
 }
-"""The step's name in the contract, and what makes its message."""
+"""Names of steps in the contract."""
 
 
 def read_compression_event(message: model_pb2.CompressModelResponse) -> CompressionProgress | Model | None:

@@ -11,7 +11,7 @@ from bertscope.questions.facts.questions import Fact, FactRelation, relations_as
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values.display import record
 from bertscope.values.lazy import made
-from bertscope.values.messages import enum_name, provenance
+from bertscope.values.messages import answered, enum_name, provenance
 from bertscope.values.results import Provenance
 
 __all__ = ["FactAnswer", "FactPrediction", "FactResult"]
@@ -122,8 +122,6 @@ def read_facts_reply(
 ) -> list[FactResult]:
     """Returns the answers of a call, each with its fact. Raises InvalidReply if they don't belong together."""
     names = relations_asked(facts)
-    if len(response.results) != len(facts):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(facts)} facts")
     if len(response.ranked_among) != len(names):
         raise InvalidReply(f"the server answered about {len(response.ranked_among)} of {len(names)} relations")
     sizes = {name: len(templates_of(relations[name])) for name in names}
@@ -131,7 +129,7 @@ def read_facts_reply(
     scoring = enum_name(cloze_facts_pb2.ObjectScoring, response.scoring)
     source = provenance(response.provenance)
     found = []
-    for fact, message in zip(facts, response.results, strict=True):
+    for fact, message in answered(facts, response.results, "facts"):
         if any(answer.template >= sizes[fact.relation] for answer in message.answers):
             raise InvalidReply("the server answered about a template that the relation does not have")
         skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped) if message.skipped else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,10 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, asked, provenance, read
-from bertscope.values.results import Provenance, Results
+from bertscope.values.messages import Asked, answered, asked, provenance, read
+from bertscope.values.results import InResults, Provenance, Results
 from bertscope.values.tensors import matrix
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["LogitAttribution", "LogitAttributions"]
 
@@ -30,7 +27,7 @@ Answers = tuple[str, str]
 
 
 @record(eq=False)
-class LogitAttribution:
+class LogitAttribution(InResults):
     """The terms of the logit of one answer minus that of another at a mask, by the part of the model that adds them, in logits
     (nats). Compared by identity, as numpy arrays have no truth value."""
 
@@ -92,10 +89,6 @@ class LogitAttribution:
         if not (added.std() and falls.std()):
             return math.nan
         return float(np.corrcoef(added, falls)[0, 1])
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each term; columns as `LogitAttributions.to_pandas`."""
-        return LogitAttributions([self]).to_pandas()
 
 
 class LogitAttributions(Results[LogitAttribution]):
@@ -166,10 +159,8 @@ def read_attributions(
     inputs: Sequence[lens_pb2.AttributedInput], response: lens_pb2.AttributeLogitsResponse
 ) -> LogitAttributions:
     """Returns the answers, each with its text. Raises InvalidReply for a reply that breaks the contract."""
-    if len(response.results) != len(inputs):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
     source = provenance(response.provenance)
-    return LogitAttributions(_attribution(*both, source) for both in zip(inputs, response.results, strict=True))
+    return LogitAttributions(_attribution(*both, source) for both in answered(inputs, response.results))
 
 
 def _attribution(given: lens_pb2.AttributedInput, message: lens_pb2.LogitAttribution, source: Provenance) -> LogitAttribution:

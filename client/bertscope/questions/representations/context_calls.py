@@ -20,8 +20,8 @@ from bertscope.questions.representations.context_requests import (
     Units,
     asked_contexts,
     context_message,
-    find_contexts_request,
     with_directions,
+    with_units,
 )
 from bertscope.questions.representations.contexts import SUMS, Contexts
 from bertscope.questions.representations.kept_contexts import begun, unread
@@ -35,6 +35,7 @@ from bertscope.values.directions import SiteDirection, directions_of
 from bertscope.values.interventions import Interventions
 from bertscope.values.messages import provenance, with_items
 from bertscope.values.models import Model
+from bertscope.values.requests import request_of
 from bertscope.values.results import TextsProgress
 
 CALL_TEXTS = 4000
@@ -96,21 +97,19 @@ class AsyncContextCalls(AsyncRepresentationCalls):
         about the first of the texts. `on_progress` is called with a `TextsProgress` as texts run; `on_rejected` is as in
         `describe_geometry`; `timeout` is for each call.
         """
-        request = find_contexts_request(
-            heads=heads,
-            neurons=neurons,
-            relation=relation,
-            backward=backward,
-            places=places,
+        request = request_of(
+            contexts_pb2.FindContextsRequest,
+            model=model,
+            best=None if places is None else validation.positive("places", places),
             sample=sample,
             seed=seed,
             pieces=pieces,
             words=words,
-            model=model,
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
         )
+        request = with_units(request, heads, neurons, relation, backward=backward)
         asked = asked_contexts(texts, first_index, relation)
         given, near = directions_of(directions), validation.instances("nearest", nearest, NearestTo)
         digest = _digest(request, given, near, relation, backward)

@@ -15,11 +15,8 @@ from bertscope.values import validation
 from bertscope.values.changes import SITES
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
-from bertscope.values.interventions import Interventions
 from bertscope.values.messages import Asked, asked, text_input
-from bertscope.values.models import Model
 from bertscope.values.positions import span
-from bertscope.values.requests import request_of
 from bertscope.values.validation import Heads, TextOrPair
 from bertscope.values.vectors import tensor
 
@@ -102,35 +99,15 @@ def context_message(given: AskedText, relation: str | None, *, backward: bool, p
     return contexts_pb2.ContextText(text=message, id=given.number)
 
 
-def find_contexts_request(
-    *,
+def with_units(
+    request: contexts_pb2.FindContextsRequest,
     heads: Units | None,
     neurons: Units | None,
     relation: str | None,
+    *,
     backward: bool,
-    places: SupportsIndex | None,
-    sample: SupportsIndex | None,
-    seed: SupportsIndex,
-    pieces: bool,
-    words: str | Iterable[str],
-    model: str | Model | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
 ) -> contexts_pb2.FindContextsRequest:
-    """Returns the request without its texts and directions."""
-    request = request_of(
-        contexts_pb2.FindContextsRequest,
-        model=model,
-        best=None if places is None else validation.positive("places", places),
-        sample=sample,
-        seed=seed,
-        pieces=pieces,
-        words=words,
-        interventions=interventions,
-        reference_texts=reference_texts,
-        truncate=truncate,
-    )
+    """Returns the request about heads and neurons, without its texts and directions."""
     if heads is not None:
         layers = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in _by_layer("heads", heads).items()]
         pattern = contexts_pb2.HeadUnits.PATTERN_MOST if relation is None else contexts_pb2.HeadUnits.PATTERN_PAIRS

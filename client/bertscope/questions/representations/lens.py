@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,10 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, asked, enum_name, names_of_values, provenance, token
+from bertscope.values.messages import Asked, answered, asked, enum_name, names_of_values, provenance, token
 from bertscope.values.positions import Span, span
-from bertscope.values.results import Provenance, Results, Token
+from bertscope.values.results import InResults, Provenance, Results, Token
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["EntryScore", "LayerReading", "LensInput", "LensPosition", "LensText", "LensTexts"]
 
@@ -117,7 +114,7 @@ class LensPosition:
 
 
 @record
-class LensText:
+class LensText(InResults):
     """The positions of one text, read at every layer."""
 
     text: TextOrPair
@@ -138,10 +135,6 @@ class LensText:
     provenance: Provenance
     """Provenance of the predictions."""
     # End of what is generated.
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each position and layer; columns as `LensTexts.to_pandas`."""
-        return LensTexts([self]).to_pandas()
 
 
 class LensTexts(Results[LensText]):
@@ -199,8 +192,6 @@ def text_of_input(message: lens_pb2.LensInput) -> TextOrPair:
 
 def read_lens_texts(inputs: Sequence[lens_pb2.LensInput], response: lens_pb2.ReadLayersResponse) -> LensTexts:
     """Returns the answers, each with its text. Raises InvalidReply for a reply that breaks the contract."""
-    if len(response.results) != len(inputs):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
     source, layers = provenance(response.provenance), tuple(response.layers)
     return LensTexts(
         LensText(
@@ -212,7 +203,7 @@ def read_lens_texts(inputs: Sequence[lens_pb2.LensInput], response: lens_pb2.Rea
             truncated_tokens=found.truncated_tokens,
             provenance=source,
         )
-        for given, found in zip(inputs, response.results, strict=True)
+        for given, found in answered(inputs, response.results)
     )
 
 

@@ -20,7 +20,7 @@ from bertscope.values.choices import Scoring
 from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.values.lazy import made
-from bertscope.values.messages import enum_name, provenance
+from bertscope.values.messages import answered, enum_name, provenance
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
 
@@ -252,11 +252,9 @@ def _line(text: TextOrPair) -> str:
 
 def read_compared_sets(asked: Sequence[AskedSet], response: scores_pb2.CompareTextsResponse) -> Iterable[ComparedSet]:
     """Returns the scores of a reply, each with its set."""
-    if len(response.results) != len(asked):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(asked)} sets")
     source = provenance(response.provenance)
     scoring = enum_name(common_pb2.PseudoLogLikelihood, response.scoring)
-    return [_compared(one, message, scoring, source) for one, message in zip(asked, response.results, strict=True)]
+    return [_compared(one, message, scoring, source) for one, message in answered(asked, response.results, "sets")]
 
 
 def _compared(asked: AskedSet, message: scores_pb2.ComparedSet, scoring: str, source: Provenance) -> ComparedSet:

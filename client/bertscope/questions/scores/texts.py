@@ -17,7 +17,7 @@ from bertscope.values import validation
 from bertscope.values.choices import Scoring
 from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import made
-from bertscope.values.messages import enum_name, provenance
+from bertscope.values.messages import answered, enum_name, provenance
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 
@@ -235,13 +235,9 @@ class SectionScore:
 
 def read_sections(sections: Sequence[Section], response: scores_pb2.ScoreTextsResponse) -> list[SectionScore]:
     """Returns the scores of a reply, each with its section."""
-    if len(response.results) != len(sections):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
     source = provenance(response.provenance)
     scoring: Any = enum_name(common_pb2.PseudoLogLikelihood, response.scoring)
-    return [
-        SectionScore(section, message, scoring, source) for section, message in zip(sections, response.results, strict=True)
-    ]
+    return [SectionScore(section, message, scoring, source) for section, message in answered(sections, response.results)]
 
 
 class Assembly(SectionAssembly[SectionScore, ScoredText]):
