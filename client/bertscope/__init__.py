@@ -54,14 +54,12 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.trace_calls import AsyncSiteSweep
     from bertscope.questions.ablation.traced_pairs import MaskedWords, NoisyWords
     from bertscope.questions.ablation.traces import Trace
-    from bertscope.questions.attention.best_heads import BestHead, BestHeads
-    from bertscope.questions.attention.comparison import AttentionComparison
-    from bertscope.questions.attention.description import AttentionDescription, PatternSums
+    from bertscope.questions.attention.description import AttentionComparison, AttentionDescription, PatternSums
     from bertscope.questions.attention.feature_scores import FeatureScore, FeatureScores
     from bertscope.questions.attention.maps import AttentionMaps
     from bertscope.questions.attention.marked_texts import FeatureText, RelationText
     from bertscope.questions.attention.relation_scores import DirectedSums, RelationScore, RelationScores
-    from bertscope.questions.attention.selection import Direction, TextScore
+    from bertscope.questions.attention.selection import BestHead, BestHeads, Direction, TextScore
     from bertscope.questions.attention.sums import HeadDistances, HeadSums
     from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution, NeuronAttributions
     from bertscope.questions.attribution.words import WordAttribution, WordAttributions
@@ -104,10 +102,9 @@ if TYPE_CHECKING:
         DistilledModel,
         Recovery,
     )
-    from bertscope.questions.facts.answers import FactAnswer, FactPrediction, FactResult
+    from bertscope.questions.facts.answers import Fact, FactAnswer, FactPrediction, FactRelation, FactResult, FactTemplate
     from bertscope.questions.facts.knowledge import FactAnswers
     from bertscope.questions.facts.metrics import FactScores, RelationKnowledge, Share
-    from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
     from bertscope.questions.inspection.calls import AsyncInspectionStream
     from bertscope.questions.inspection.results import (
         InspectedMaps,
@@ -154,15 +151,13 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.context_requests import NearestTo
     from bertscope.questions.representations.context_tags import TagCount, TagCounts, count_tags
     from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place, UnitContexts
-    from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
     from bertscope.questions.representations.kept_contexts import load_contexts, save_contexts
     from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
-    from bertscope.questions.representations.states import HiddenStates, StatesInput
+    from bertscope.questions.representations.states import EmbeddedText, EmbeddedTexts, HiddenStates, StatesInput
     from bertscope.questions.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
     from bertscope.questions.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
-    from bertscope.questions.scores.inputs import ScoredInput, conditional
-    from bertscope.questions.scores.sets import TextSet
+    from bertscope.questions.scores.inputs import ScoredInput, TextSet, conditional
     from bertscope.questions.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
     from bertscope.rpc.credentials import Tls
     from bertscope.rpc.health import Health
@@ -225,7 +220,7 @@ _PLACES = {
     "AsyncInspectionStream": "bertscope.questions.inspection.calls",
     "AsyncSiteSweep": "bertscope.questions.ablation.trace_calls",
     "AsyncStudyBenchmark": "bertscope.questions.benchmark.calls",
-    "AttentionComparison": "bertscope.questions.attention.comparison",
+    "AttentionComparison": "bertscope.questions.attention.description",
     "AttentionDescription": "bertscope.questions.attention.description",
     "AttentionMaps": "bertscope.questions.attention.maps",
     "AttributedUnit": "bertscope.questions.attribution.neurons",
@@ -234,8 +229,8 @@ _PLACES = {
     "BenchmarkProgress": "bertscope.questions.benchmark.reports",
     "BenchmarkReport": "bertscope.questions.benchmark.reports",
     "BertscopeError": "bertscope.errors",
-    "BestHead": "bertscope.questions.attention.best_heads",
-    "BestHeads": "bertscope.questions.attention.best_heads",
+    "BestHead": "bertscope.questions.attention.selection",
+    "BestHeads": "bertscope.questions.attention.selection",
     "Bootstrap": "bertscope.questions.ablation.sweeps",
     "Cancelled": "bertscope.errors",
     "ClassifiedText": "bertscope.questions.labels.classification",
@@ -261,19 +256,19 @@ _PLACES = {
     "DistilledModel": "bertscope.questions.distillation.results",
     "Disturbances": "bertscope.questions.benchmark.reports",
     "Divergence": "bertscope.questions.ablation.objectives",
-    "EmbeddedText": "bertscope.questions.representations.embeddings",
-    "EmbeddedTexts": "bertscope.questions.representations.embeddings",
+    "EmbeddedText": "bertscope.questions.representations.states",
+    "EmbeddedTexts": "bertscope.questions.representations.states",
     "EntryScore": "bertscope.questions.representations.lens",
     "Eraser": "bertscope.questions.probes.erasers",
     "EraserMethod": "bertscope.questions.probes.erasers",
-    "Fact": "bertscope.questions.facts.questions",
+    "Fact": "bertscope.questions.facts.answers",
     "FactAnswer": "bertscope.questions.facts.answers",
     "FactAnswers": "bertscope.questions.facts.knowledge",
     "FactPrediction": "bertscope.questions.facts.answers",
-    "FactRelation": "bertscope.questions.facts.questions",
+    "FactRelation": "bertscope.questions.facts.answers",
     "FactResult": "bertscope.questions.facts.answers",
     "FactScores": "bertscope.questions.facts.metrics",
-    "FactTemplate": "bertscope.questions.facts.questions",
+    "FactTemplate": "bertscope.questions.facts.answers",
     "FailedPrecondition": "bertscope.errors",
     "FeatureScore": "bertscope.questions.attention.feature_scores",
     "FeatureScores": "bertscope.questions.attention.feature_scores",
@@ -431,7 +426,7 @@ _PLACES = {
     "TextComparison": "bertscope.questions.scores.comparison",
     "TextLabel": "bertscope.values.score_targets",
     "TextScore": "bertscope.questions.attention.selection",
-    "TextSet": "bertscope.questions.scores.sets",
+    "TextSet": "bertscope.questions.scores.inputs",
     "TextValue": "bertscope.values.score_targets",
     "TextsProgress": "bertscope.values.results",
     "Tls": "bertscope.rpc.credentials",

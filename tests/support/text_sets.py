@@ -4,7 +4,7 @@ from typing import Any
 
 import bertscope
 from bertscope.questions.scores.comparison import read_compared_sets
-from bertscope.questions.scores.sets import asked_sets
+from bertscope.questions.scores.inputs import asked_sets
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 
 from tests.support.descriptions import PROVENANCE

@@ -9,8 +9,12 @@ from functools import partial
 
 from bertscope.client.extraction import TensorStreams
 from bertscope.client.many_texts import OnTexts
-from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
-from bertscope.questions.attention.description import AttentionDescription, read_description
+from bertscope.questions.attention.description import (
+    AttentionComparison,
+    AttentionDescription,
+    read_comparison,
+    read_description,
+)
 from bertscope.questions.attention.feature_scores import FeatureScores
 from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps, with_level
 from bertscope.questions.attention.marked_texts import (

@@ -10,8 +10,7 @@ from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
-from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
+from bertscope.questions.cloze.answers import FilledText, FilledTexts, asked_cloze, read_cloze, with_cloze_items
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
 from bertscope.values.choices import Decoding

@@ -9,9 +9,16 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.questions.facts.answers import FactResult, read_facts_reply
+from bertscope.questions.facts.answers import (
+    Fact,
+    FactResult,
+    Relations,
+    asked_facts,
+    read_facts_reply,
+    relations_by_name,
+    with_facts,
+)
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.questions import Fact, Relations, asked_facts, relations_by_name, with_facts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values.choices import ObjectScoring

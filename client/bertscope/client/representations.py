@@ -21,11 +21,18 @@ from bertscope.questions.representations.attribution import (
 )
 from bertscope.questions.representations.codes import CodesAssembler, SparseCodes, TrainCodesProgress
 from bertscope.questions.representations.comparison import RepresentationComparison, read_comparison
-from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import read_geometry
 from bertscope.questions.representations.lens import ToRead, asked_readings
-from bertscope.questions.representations.states import HiddenStates, StatesAssembler, with_mean, with_texts
+from bertscope.questions.representations.states import (
+    EmbeddedText,
+    EmbeddedTexts,
+    HiddenStates,
+    StatesAssembler,
+    read_embedded_texts,
+    with_mean,
+    with_texts,
+)
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import (

@@ -10,8 +10,16 @@ from functools import partial
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import joined, whole
 from bertscope.questions.scores.comparison import ComparedSet, read_compared_sets, text_comparison
-from bertscope.questions.scores.inputs import ToScore, asked_sections, section_work, with_sections
-from bertscope.questions.scores.sets import ToCompare, asked_sets, set_work, with_sets
+from bertscope.questions.scores.inputs import (
+    ToCompare,
+    ToScore,
+    asked_sections,
+    asked_sets,
+    section_work,
+    set_work,
+    with_sections,
+    with_sets,
+)
 from bertscope.questions.scores.texts import Assembly, ScoredText, ScoredTexts, read_sections
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2

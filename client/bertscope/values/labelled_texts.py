@@ -46,8 +46,7 @@ class ProbeText:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         validation.text_or_pair("text", self.text)
-        given = validation.many("labels", self.labels, "tuples")
-        object.__setattr__(self, "labels", tuple(_label(f"labels[{index}]", value) for index, value in enumerate(given)))
+        object.__setattr__(self, "labels", validation.each("labels", self.labels, "tuples", _label))
 
 
 def _label(field: str, value: object) -> Label:
@@ -102,8 +101,7 @@ class ValuedText:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         validation.text_or_pair("text", self.text)
-        given = validation.many("values", self.values, "tuples")
-        object.__setattr__(self, "values", tuple(_value(f"values[{index}]", value) for index, value in enumerate(given)))
+        object.__setattr__(self, "values", validation.each("values", self.values, "tuples", _value))
 
 
 def _value(field: str, given: object) -> Value:
@@ -134,8 +132,7 @@ class UnlabelledText:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         validation.text_or_pair("text", self.text)
-        given = validation.many("spans", self.spans, "tuples")
-        object.__setattr__(self, "spans", tuple(_part(f"spans[{index}]", value) for index, value in enumerate(given)))
+        object.__setattr__(self, "spans", validation.each("spans", self.spans, "tuples", _part))
 
 
 def _part(field: str, value: object) -> Span | tuple[Span, Span]:

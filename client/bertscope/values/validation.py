@@ -197,6 +197,11 @@ def many(field: str, values: object, wanted: str) -> Iterable[object]:
     return values
 
 
+def each(field: str, values: object, wanted: str, read: Callable[[str, object], T]) -> tuple[T, ...]:
+    """Returns what values are read as, each by its field and its index in it."""
+    return tuple(read(f"{field}[{index}]", value) for index, value in enumerate(many(field, values, wanted)))
+
+
 def instances(field: str, values: object, kind: type[T]) -> list[T]:
     """Returns one object of a class, or many."""
     if isinstance(values, kind):

@@ -8,9 +8,8 @@ from pathlib import Path
 import bertscope
 import bertscope_workbench as workbench
 import pytest
-from bertscope.questions.facts.answers import read_facts_reply
+from bertscope.questions.facts.answers import asked_facts, read_facts_reply, relations_by_name, with_facts
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.questions import asked_facts, relations_by_name, with_facts
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
 from bertscope.v1.cloze_facts_pb2 import QueryFactsRequest
 from bertscope.values.requests import request_of

@@ -5,8 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
-from bertscope.questions.cloze.answers import read_cloze
-from bertscope.questions.cloze.candidates import ClozeItem, asked_cloze, with_cloze_items
+from bertscope.questions.cloze.answers import ClozeItem, asked_cloze, read_cloze, with_cloze_items
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope.v1.cloze_pb2 import FillMaskRequest
 from bertscope_workbench.command.options.texts import answers_document

@@ -8,7 +8,7 @@ import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.scores.comparison import read_compared_sets
-from bertscope.questions.scores.sets import asked_sets
+from bertscope.questions.scores.inputs import asked_sets
 from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values.bootstrap import mcnemar

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from bertscope import Client, Model
-from bertscope.questions.facts.answers import FactResult
-from bertscope.questions.facts.questions import Fact, FactRelation
+from bertscope.questions.facts.answers import Fact, FactRelation, FactResult
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.values.interventions import Interventions
 

@@ -22,9 +22,8 @@ from bertscope import (
     TextComparison,
 )
 from bertscope.errors import invalid_argument
-from bertscope.questions.facts.answers import ANSWER_FIELDS
+from bertscope.questions.facts.answers import ANSWER_FIELDS, Relations, relations_by_name
 from bertscope.questions.facts.knowledge import joined
-from bertscope.questions.facts.questions import Relations, relations_by_name
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.files import Columns

@@ -71,8 +71,7 @@ class ClozePrompts:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        prompts = validation.many("prompts", self.prompts, "tuples (text, answers)")
-        validation.keep(self, prompts=tuple(_prompt(f"prompts[{index}]", prompt) for index, prompt in enumerate(prompts)))
+        validation.keep(self, prompts=validation.each("prompts", self.prompts, "tuples (text, answers)", _prompt))
         validation.flag("skip_multi_piece", self.skip_multi_piece)
         validation.flag("truncate", self.truncate)
 
@@ -90,8 +89,7 @@ class MinimalPairs:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        pairs = validation.many("pairs", self.pairs, "tuples (good, bad)")
-        validation.keep(self, pairs=tuple(_minimal_pair(f"pairs[{index}]", pair) for index, pair in enumerate(pairs)))
+        validation.keep(self, pairs=validation.each("pairs", self.pairs, "tuples (good, bad)", _minimal_pair))
         validation.choice("scoring", self.scoring, dict.fromkeys(SCORINGS))
         validation.flag("truncate", self.truncate)
 

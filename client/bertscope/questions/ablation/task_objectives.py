@@ -35,8 +35,7 @@ class LabelledTexts:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        texts = validation.many("texts", self.texts, "tuples (text, label)")
-        validation.keep(self, texts=tuple(_labelled(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        validation.keep(self, texts=validation.each("texts", self.texts, "tuples (text, label)", _labelled))
         validation.flag("truncate", self.truncate)
 
 
@@ -62,8 +61,7 @@ class LabelledWords:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        texts = validation.many("texts", self.texts, "ProbeTexts")
-        validation.keep(self, texts=tuple(_labelled_words(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        validation.keep(self, texts=validation.each("texts", self.texts, "ProbeTexts", _labelled_words))
         validation.flag("truncate", self.truncate)
 
 
@@ -88,8 +86,7 @@ class LabelSets:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        texts = validation.many("texts", self.texts, "tuples (text, labels)")
-        validation.keep(self, texts=tuple(_label_set(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        validation.keep(self, texts=validation.each("texts", self.texts, "tuples (text, labels)", _label_set))
         validation.flag("truncate", self.truncate)
 
 
@@ -102,8 +99,7 @@ class RatedTexts:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        texts = validation.many("texts", self.texts, "tuples (text, value)")
-        validation.keep(self, texts=tuple(_rated(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        validation.keep(self, texts=validation.each("texts", self.texts, "tuples (text, value)", _rated))
         validation.flag("truncate", self.truncate)
 
 
@@ -123,8 +119,7 @@ class SimilarTexts:
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        pairs = validation.many("pairs", self.pairs, "tuples ((text, text), value)")
-        validation.keep(self, pairs=tuple(_similar(f"pairs[{index}]", pair) for index, pair in enumerate(pairs)))
+        validation.keep(self, pairs=validation.each("pairs", self.pairs, "tuples ((text, text), value)", _similar))
         validation.flag("truncate", self.truncate)
 
 

@@ -63,10 +63,8 @@ class RelationText:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         text = validation.text_or_pair("text", self.text)
         given = whitespace_words(text) if self.words is None else self.words
-        pairs = (_triple(f"pairs[{index}]", value) for index, value in enumerate(_listed("pairs", self.pairs)))
-        words = tuple(span(f"words[{index}]", value) for index, value in enumerate(_listed("words", given)))
-        object.__setattr__(self, "pairs", tuple(pairs))
-        object.__setattr__(self, "words", words)
+        words = validation.each("words", given, "tuples", span)
+        validation.keep(self, words=words, pairs=validation.each("pairs", self.pairs, "tuples", _triple))
 
 
 @record
@@ -86,8 +84,7 @@ class FeatureText:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         validation.text_or_pair("text", self.text)
-        marks = (_mark(f"marks[{index}]", value) for index, value in enumerate(_listed("marks", self.marks)))
-        object.__setattr__(self, "marks", tuple(marks))
+        validation.keep(self, marks=validation.each("marks", self.marks, "tuples", _mark))
 
 
 def whitespace_words(text: TextOrPair) -> list[Span]:
@@ -100,10 +97,6 @@ def whitespace_words(text: TextOrPair) -> list[Span]:
             end = start + len(word)
             found.append(Span(start, end, segment))
     return found
-
-
-def _listed(field: str, values: object) -> Iterable[object]:
-    return validation.many(field, values, "tuples")
 
 
 def _triple(field: str, value: object) -> WordPair:

@@ -13,15 +13,17 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.questions.attention.best_heads import BestHead, BestHeads, best_of
 from bertscope.questions.attention.selection import (
     DIRECTIONS,
+    BestHead,
+    BestHeads,
     ChosenOn,
     Direction,
     Part,
     Selection,
     Split,
     TextScore,
+    best_of,
     percentiles,
 )
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_columns, joined

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from bertscope.questions.attention.comparison import AttentionComparison, read_comparison
-from bertscope.questions.attention.description import AttentionDescription, read_description
+from bertscope.questions.attention.description import (
+    AttentionComparison,
+    AttentionDescription,
+    read_comparison,
+    read_description,
+)
 from bertscope.questions.attention.feature_scores import FeatureScores
 from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps, with_level
 from bertscope.questions.attention.marked_texts import (

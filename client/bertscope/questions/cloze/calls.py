@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
-from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
+from bertscope.questions.cloze.answers import FilledText, FilledTexts, asked_cloze, read_cloze, with_cloze_items
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
-from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
+from bertscope.questions.cloze.answers import FilledText, FilledTexts, asked_cloze, read_cloze, with_cloze_items
 from bertscope.rpc.uniform import each
 from bertscope.values.choices import Decoding
 

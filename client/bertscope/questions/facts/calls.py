@@ -7,9 +7,16 @@ from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.facts.answers import FactResult, read_facts_reply
+from bertscope.questions.facts.answers import (
+    Fact,
+    FactResult,
+    Relations,
+    asked_facts,
+    read_facts_reply,
+    relations_by_name,
+    with_facts,
+)
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.questions import Fact, Relations, asked_facts, relations_by_name, with_facts
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2

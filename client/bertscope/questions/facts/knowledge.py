@@ -6,9 +6,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bertscope.questions.facts.answers import FactResult
+from bertscope.questions.facts.answers import FactRelation, FactResult, templates_of
 from bertscope.questions.facts.metrics import CHOICES, FactScores, relation_scores
-from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values import validation
 from bertscope.values.choices import TemplateChoice
 from bertscope.values.columns import named

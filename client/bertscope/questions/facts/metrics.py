@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple, get_args
 
-from bertscope.questions.facts.answers import FactAnswer, FactResult
-from bertscope.questions.facts.questions import FactRelation, templates_of
+from bertscope.questions.facts.answers import FactAnswer, FactRelation, FactResult, templates_of
 from bertscope.values.choices import TemplateChoice
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import wilson_interval

@@ -55,8 +55,7 @@ class TreeText:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         validation.text_or_pair("text", self.text)
-        given = validation.many("words", self.words, "tuples")
-        object.__setattr__(self, "words", tuple(_word(f"words[{index}]", value) for index, value in enumerate(given)))
+        object.__setattr__(self, "words", validation.each("words", self.words, "tuples", _word))
 
 
 def _word(field: str, value: object) -> TreeWord:

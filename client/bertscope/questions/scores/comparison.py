@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.scores.inputs import text_of
-from bertscope.questions.scores.sets import AskedSet
+from bertscope.questions.scores.inputs import AskedSet, text_of
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation

@@ -9,7 +9,7 @@ import bertscope
 import numpy as np
 import pytest
 import torch
-from bertscope.questions.representations.embeddings import read_embedded_texts
+from bertscope.questions.representations.states import read_embedded_texts
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray

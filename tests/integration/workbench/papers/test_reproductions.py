@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bertscope import Client, InvalidArgument
-from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
+from bertscope.questions.facts.answers import Fact, FactRelation, FactTemplate
 from bertscope.values.models import short_name
 from bertscope_workbench.command.app import run
 from bertscope_workbench.papers.claim_files import read_study

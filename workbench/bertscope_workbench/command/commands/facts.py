@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscope import Fact, FactAnswers, FactRelation, FactTemplate, ObjectScoring, TemplateChoice
-from bertscope.questions.facts.questions import templates_of
+from bertscope.questions.facts.answers import templates_of
 from rich.console import Console
 
 from bertscope_workbench.analyses.names import guess_by_name

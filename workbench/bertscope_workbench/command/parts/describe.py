@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from bertscope import AttentionComparison, AttentionDescription, Client, Quantity
-from bertscope.questions.attention.comparison import comparison_document
-from bertscope.questions.attention.description import document
+from bertscope.questions.attention.description import comparison_document, document
 from bertscope.values.columns import Column
 from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
