@@ -21,8 +21,9 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, by_layer, number_of
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, counted, record
-from bertscope.values.documents import document_of, fields_of, stored
+from bertscope.values.documents import document_of, fields_of
 from bertscope.values.results import Provenance
+from bertscope.values.stored import stored
 
 if TYPE_CHECKING:
     pass

@@ -18,10 +18,11 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PairValues, SiteEffect, added_effects
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted
-from bertscope.values.documents import document_of, stored
+from bertscope.values.documents import document_of
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
+from bertscope.values.stored import stored
 
 __all__ = ["Trace"]
 

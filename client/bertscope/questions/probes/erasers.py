@@ -21,11 +21,11 @@ from bertscope.values.changes import SiteIntervention
 from bertscope.values.columns import Column, named
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
-from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, write_npz
 from bertscope.values.positions import Positions
 from bertscope.values.results import Provenance
 from bertscope.values.site_changes import erase
+from bertscope.values.stored import stored
 from bertscope.values.tensors import matrix, vector
 from bertscope.values.validation import File
 

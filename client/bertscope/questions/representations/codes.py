@@ -20,9 +20,9 @@ from bertscope.values.changes import Coding, SiteIntervention
 from bertscope.values.columns import named
 from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
-from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_versions
 from bertscope.values.positions import Positions, checked_positions
+from bertscope.values.stored import stored
 from bertscope.values.validation import File
 from bertscope.values.vectors import float32s
 

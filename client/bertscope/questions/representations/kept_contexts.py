@@ -12,9 +12,9 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, Places, UnitArrays
 from bertscope.questions.representations.context_requests import AskedText
 from bertscope.questions.representations.contexts import SUMS, Contexts
-from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import kept_file, read_about, read_npz, write_npz
 from bertscope.values.results import Provenance
+from bertscope.values.stored import stored
 from bertscope.values.validation import File
 
 __all__ = ["load_contexts", "save_contexts"]

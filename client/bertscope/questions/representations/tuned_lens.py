@@ -27,8 +27,8 @@ from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
-from bertscope.values.documents import stored
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions, write_npz
+from bertscope.values.stored import stored
 from bertscope.values.validation import File, TextOrPair
 from bertscope.values.vectors import tensor
 
