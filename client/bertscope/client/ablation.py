@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from os import PathLike
 from typing import SupportsIndex
 
@@ -25,7 +25,6 @@ from bertscope.values.validation import HeadsByLayer
 __all__ = ["HeadSweep"]
 
 Effect = HeadEffect | CurvePoint
-Response = ablation_pb2.SweepHeadsResponse
 
 
 class HeadSweep(Resumable[Effect, SweepTable, SweepStart]):
@@ -41,15 +40,6 @@ class HeadSweep(Resumable[Effect, SweepTable, SweepStart]):
     """
 
     what = "sweep"
-
-    def __init__(
-        self,
-        request: ablation_pb2.SweepHeadsRequest,
-        messages: Generator[Response, None, None],
-        earlier: SweepTable | None = None,
-    ) -> None:
-        """Made by `Client.sweep_heads`."""
-        super().__init__(SweepAssembler(request, earlier), messages)
 
 
 class AblationCalls(Connection):
@@ -103,7 +93,8 @@ class AblationCalls(Connection):
             greedy=None if greedy is None else greedy_message(greedy),
         )
         request, earlier = resumption.begin(request, start_from)
-        return HeadSweep(request, self._stream(request, ablation_pb2.SweepHeadsResponse, timeout), earlier)
+        messages = self._stream(request, ablation_pb2.SweepHeadsResponse, timeout)
+        return HeadSweep(SweepAssembler(request, earlier), messages)
 
     def rank_heads(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
@@ -33,14 +33,6 @@ class InspectionStream(Reading[Event, Inspection]):
     """
 
     what = "inspection"
-
-    def __init__(
-        self,
-        request: inspection_pb2.InspectRequest,
-        messages: Generator[inspection_pb2.InspectResponse, None, None],
-    ) -> None:
-        """Made by `Client.stream_inspection`."""
-        super().__init__(InspectionAssembler(request), messages)
 
 
 class InspectionCalls(Connection):
@@ -90,6 +82,6 @@ class InspectionCalls(Connection):
             level="word" if validation.flag("words", words) else "piece",
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
-        return InspectionStream(request, messages)
+        return InspectionStream(InspectionAssembler(request), messages)
 
     inspect = gathered(stream_inspection, "inspect", Inspection)

@@ -62,7 +62,6 @@ class Scaling(SiteChange):
     factor: float
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         return site_pb2.SiteChange(scale=self.factor)
 
 
@@ -73,7 +72,6 @@ class Setting(SiteChange):
     vector: npt.NDArray[np.float32]
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         return site_pb2.SiteChange(set=tensor(self.vector))
 
 
@@ -85,7 +83,6 @@ class Addition(SiteChange):
     strength: float | None
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         return site_pb2.SiteChange(add=site_pb2.Addition(vector=tensor(self.vector), strength=self.strength))
 
 
@@ -98,7 +95,6 @@ class Erasure(SiteChange):
     mean: npt.NDArray[np.float32] | None
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         mean = None if self.mean is None else tensor(self.mean)
         return site_pb2.SiteChange(erase=site_pb2.Projection(left=tensor(self.left), right=tensor(self.right), mean=mean))
 
@@ -116,7 +112,6 @@ class Coding(SiteChange):
     replace: bool
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         arrays = {name: tensor(getattr(self, name)) for name in ("encoder", "biases", "thresholds", "decoder", "mean")}
         return site_pb2.SiteChange(codes=site_pb2.CodesChange(factor=self.factor, replace=self.replace, **arrays))
 
@@ -132,7 +127,6 @@ class Source(SiteChange):
     interventions: tuple[SiteIntervention, ...]
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         source = site_pb2.SiteSource(
             input=text_input(self.text),
             model=self.model,
@@ -148,7 +142,6 @@ class Mean(SiteChange):
     """x := the mean over the reference texts."""
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         return site_pb2.SiteChange(mean=site_pb2.MeanOfReference())
 
 
@@ -159,7 +152,6 @@ class Block(SiteChange):
     keys: Found
 
     def message(self) -> site_pb2.SiteChange:
-        """Returns the message."""
         return site_pb2.SiteChange(block=positions_message(self.keys))
 
 

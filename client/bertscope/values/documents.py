@@ -32,6 +32,11 @@ def fields_of(found: object, *names: str) -> dict[str, Any]:
     return {name: document_of(getattr(found, name)) for name in names}
 
 
+def attributes(found: object, *names: str) -> dict[str, Any]:
+    """Returns attributes of a result, as they are."""
+    return {name: getattr(found, name) for name in names}
+
+
 def finite(value: Any) -> Any:
     """Returns a document without infinities and NaN, which JSON has not: they are None."""
     if isinstance(value, float):

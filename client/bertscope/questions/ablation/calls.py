@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from os import PathLike
 from typing import SupportsIndex
 
@@ -24,7 +24,6 @@ from bertscope.values.validation import HeadsByLayer
 __all__ = ["AsyncHeadSweep"]
 
 Effect = HeadEffect | CurvePoint
-Response = ablation_pb2.SweepHeadsResponse
 
 
 class AsyncHeadSweep(AsyncResumable[Effect, SweepTable, SweepStart]):
@@ -40,15 +39,6 @@ class AsyncHeadSweep(AsyncResumable[Effect, SweepTable, SweepStart]):
     """
 
     what = "sweep"
-
-    def __init__(
-        self,
-        request: ablation_pb2.SweepHeadsRequest,
-        messages: AsyncGenerator[Response, None],
-        earlier: SweepTable | None = None,
-    ) -> None:
-        """Made by `AsyncClient.sweep_heads`."""
-        super().__init__(SweepAssembler(request, earlier), messages)
 
 
 class AsyncAblationCalls(AsyncConnection):
@@ -102,7 +92,8 @@ class AsyncAblationCalls(AsyncConnection):
             greedy=None if greedy is None else greedy_message(greedy),
         )
         request, earlier = resumption.begin(request, start_from)
-        return AsyncHeadSweep(request, self._stream(request, ablation_pb2.SweepHeadsResponse, timeout), earlier)
+        messages = self._stream(request, ablation_pb2.SweepHeadsResponse, timeout)
+        return AsyncHeadSweep(SweepAssembler(request, earlier), messages)
 
     async def rank_heads(
         self,

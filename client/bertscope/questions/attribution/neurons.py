@@ -16,6 +16,7 @@ from bertscope.values import validation
 from bertscope.values.changes import SITES, WITH_UNITS, SiteIntervention
 from bertscope.values.columns import named
 from bertscope.values.display import record
+from bertscope.values.documents import attributes
 from bertscope.values.messages import Numbers, answered, enum_name, provenance, read
 from bertscope.values.positions import Positions, checked_positions, positions_message
 from bertscope.values.results import InResults, Provenance, Results
@@ -105,12 +106,7 @@ class NeuronAttribution(InResults):
             "layers": list(self.layers),
             "layer_sums": list(self.layer_sums),
             "layer_values_absent": list(self.layer_values_absent),
-            "value": self.value,
-            "error": self.error,
-            "method": self.method,
-            "evaluations": self.evaluations,
-            "tokens": self.tokens,
-            "truncated_tokens": self.truncated_tokens,
+            **attributes(self, "value", "error", "method", "evaluations", "tokens", "truncated_tokens"),
         }
 
 

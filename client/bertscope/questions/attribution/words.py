@@ -18,6 +18,7 @@ from bertscope.v1 import attribution_pb2
 from bertscope.values.choices import AbsentText, AttributionMethod
 from bertscope.values.columns import named
 from bertscope.values.display import record
+from bertscope.values.documents import attributes
 from bertscope.values.intervals import Interval, mean_intervals
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import answered, enum_name, provenance, read
@@ -148,17 +149,9 @@ class WordAttribution(InResults):
             "values": self.values.tolist(),
             "low": None if ends is None else [each.low for each in ends],
             "high": None if ends is None else [each.high for each in ends],
-            "value": self.value,
-            "value_absent": self.value_absent,
-            "rest": self.rest,
-            "error": self.error,
+            **attributes(self, "value", "value_absent", "rest", "error"),
             "interactions": None if self.interactions is None else self.interactions.tolist(),
-            "method": self.method,
-            "absent": self.absent,
-            "evaluations": self.evaluations,
-            "pairs": self.pairs,
-            "tokens": self.tokens,
-            "truncated_tokens": self.truncated_tokens,
+            **attributes(self, "method", "absent", "evaluations", "pairs", "tokens", "truncated_tokens"),
         }
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple, get_args
 
 from bertscope.questions.facts.answers import FactAnswer, FactRelation, FactResult, templates_of
 from bertscope.values.choices import TemplateChoice
+from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import wilson_interval
 from bertscope.values.results import Provenance
@@ -73,21 +74,22 @@ class RelationKnowledge:
 
 
 SHARES = (
-    "prior_p_at_1",
-    "consistency",
-    "consistent_p_at_1",
-    "same_if_negated",
-    "misprimed",
-    "primed_p_at_1",
-    "unprimed_p_at_1",
+    *("prior_p_at_1", "consistency", "consistent_p_at_1", "same_if_negated", "misprimed"),
+    *("primed_p_at_1", "unprimed_p_at_1"),
 )
-"""The metrics that are plain numbers."""
+"""The metrics that are plain shares."""
+NUMBERS = ("mrr", *SHARES)
+COLUMNS = (
+    *("relation", "facts", "skipped", "ranked_among", "template"),
+    *("p_at_1", "p_at_1_low", "p_at_1_high", "p_at_10", "p_at_10_low", "p_at_10_high"),
+)
 
 
 @record
 class FactScores(ShownAsTable):
     """The metrics of all relations. Macro-averages are means over the relations of which a fact was asked, as in LAMA."""
 
+    _table = named(*COLUMNS, *NUMBERS)
     _whole = ("template",)
 
     relations: tuple[RelationKnowledge, ...]
@@ -132,24 +134,11 @@ class FactScores(ShownAsTable):
         """Returns the mean of a metric over relations, without those where it is NaN; NaN if it is everywhere."""
         return _mean(value for each in self.relations if not math.isnan(value := metric(each)))
 
-    def columns(self) -> dict[str, list[object]]:
-        """Returns the metrics by name, a value for each relation."""
-        shares: tuple[tuple[str, Callable[[RelationKnowledge], Share]], ...] = (
-            ("p_at_1", lambda each: each.p_at_1),
-            ("p_at_10", lambda each: each.p_at_10),
-        )
-        found: dict[str, list[object]] = {
-            "relation": [each.relation for each in self.relations],
-            "facts": [each.facts for each in self.relations],
-            "skipped": [sum(each.skipped.values()) for each in self.relations],
-            "ranked_among": [each.ranked_among for each in self.relations],
-            "template": [each.template for each in self.relations],
-        }
-        for name, of in shares:
-            found[name] = [of(each).value for each in self.relations]
-            found[f"{name}_low"] = [of(each).low for each in self.relations]
-            found[f"{name}_high"] = [of(each).high for each in self.relations]
-        return found | {name: [getattr(each, name) for each in self.relations] for name in ("mrr", *SHARES)}
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        """Yields the metrics of each relation, in the order of the table's columns."""
+        for each in self.relations:
+            named = each.relation, each.facts, sum(each.skipped.values()), each.ranked_among, each.template
+            yield *named, *each.p_at_1, *each.p_at_10, *(getattr(each, name) for name in NUMBERS)
 
 
 def relation_scores(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from typing import SupportsIndex
 
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
@@ -32,14 +32,6 @@ class AsyncInspectionStream(AsyncReading[Event, Inspection]):
     """
 
     what = "inspection"
-
-    def __init__(
-        self,
-        request: inspection_pb2.InspectRequest,
-        messages: AsyncGenerator[inspection_pb2.InspectResponse, None],
-    ) -> None:
-        """Made by `AsyncClient.stream_inspection`."""
-        super().__init__(InspectionAssembler(request), messages)
 
 
 class AsyncInspectionCalls(AsyncConnection):
@@ -89,6 +81,6 @@ class AsyncInspectionCalls(AsyncConnection):
             level="word" if validation.flag("words", words) else "piece",
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
-        return AsyncInspectionStream(request, messages)
+        return AsyncInspectionStream(InspectionAssembler(request), messages)
 
     inspect = gathered(stream_inspection, "inspect", Inspection)

@@ -11,6 +11,7 @@ from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
+from bertscope.values.documents import attributes
 from bertscope.values.messages import Asked, answered, asked, provenance, read
 from bertscope.values.results import InResults, Provenance, Results
 
@@ -84,9 +85,7 @@ class AnsweredQuestion(InResults):
             "ends": [span.end for span in self.spans],
             "scores": [span.score for span in self.spans],
             "probabilities": [span.probability for span in self.spans],
-            "no_answer_score": self.no_answer_score,
-            "no_answer_probability": self.no_answer_probability,
-            "windows": self.windows,
+            **attributes(self, "no_answer_score", "no_answer_probability", "windows"),
         }
 
 

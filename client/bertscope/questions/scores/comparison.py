@@ -17,6 +17,7 @@ from bertscope.values import validation
 from bertscope.values.bootstrap import mcnemar
 from bertscope.values.choices import Scoring
 from bertscope.values.display import ShownAsTable, counted, data_frame, record
+from bertscope.values.documents import attributes
 from bertscope.values.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.values.lazy import made
 from bertscope.values.messages import answered, enum_name, provenance
@@ -69,13 +70,7 @@ class ComparedSet:
 
     def to_row(self) -> dict[str, Any]:
         """Returns the columns of `write_items`: the scores of the set's texts in their order, nats, and their result."""
-        return {
-            "log_likelihoods": self.log_likelihoods,
-            "difference": self.difference,
-            "outcome": self.outcome,
-            "scored_pieces": self.scored_pieces,
-            "truncated_tokens": self.truncated_tokens,
-        }
+        return attributes(self, "log_likelihoods", "difference", "outcome", "scored_pieces", "truncated_tokens")
 
 
 @record

@@ -16,6 +16,7 @@ from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.choices import Scoring
 from bertscope.values.display import data_frame, record
+from bertscope.values.documents import attributes
 from bertscope.values.lazy import made
 from bertscope.values.messages import answered, enum_name, provenance
 from bertscope.values.results import Provenance, Results
@@ -147,10 +148,7 @@ class ScoredText:
         return {
             "log_likelihood": self.log_likelihood,
             "pseudo_perplexity": self.pseudo_perplexity if self.scored_pieces else None,
-            "scored_pieces": self.scored_pieces,
-            "scored_words": self.scored_words,
-            "tokens": self.tokens,
-            "truncated_tokens": self.truncated_tokens,
+            **attributes(self, *_COUNTS),
             "words": [word.text for word in self.words] or None,
             "surprisals": [word.surprisal for word in self.words] or None,
         }
