@@ -119,10 +119,13 @@ if TYPE_CHECKING:
         ClassifiedText,
         ClassifiedTexts,
         LabelPrediction,
+        Mention,
         PredictedValue,
         PredictedValues,
+        TaggedText,
+        TaggedTexts,
+        TaggedWord,
     )
-    from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
     from bertscope.questions.probes.erasers import Eraser, EraserMethod, LayerEraser, LinearEraser
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
@@ -162,7 +165,7 @@ if TYPE_CHECKING:
     from bertscope.rpc.credentials import Tls
     from bertscope.rpc.health import Health
     from bertscope.rpc.retries import Retries
-    from bertscope.values.changes import SiteIntervention
+    from bertscope.values.changes import SiteDirection, SiteIntervention
     from bertscope.values.choices import (
         AbsentText,
         AttributionMethod,
@@ -193,7 +196,6 @@ if TYPE_CHECKING:
         TargetScale,
         TemplateChoice,
     )
-    from bertscope.values.directions import SiteDirection
     from bertscope.values.intervals import Interval
     from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
     from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
@@ -327,7 +329,7 @@ _PLACES = {
     "MapView": "bertscope.questions.inspection.results",
     "MaskedLmLoss": "bertscope.questions.ablation.objectives",
     "MaskedWords": "bertscope.questions.ablation.traced_pairs",
-    "Mention": "bertscope.questions.labels.token_classification",
+    "Mention": "bertscope.questions.labels.classification",
     "Metric": "bertscope.values.choices",
     "MetricEffect": "bertscope.questions.ablation.effects",
     "MinimalPairs": "bertscope.questions.ablation.objectives",
@@ -394,7 +396,7 @@ _PLACES = {
     "SimilarTexts": "bertscope.questions.ablation.task_objectives",
     "SimilarTo": "bertscope.values.score_targets",
     "Site": "bertscope.values.choices",
-    "SiteDirection": "bertscope.values.directions",
+    "SiteDirection": "bertscope.values.changes",
     "SiteEffect": "bertscope.questions.ablation.site_effects",
     "SiteIntervention": "bertscope.values.changes",
     "SiteSweep": "bertscope.client.ablation_trace",
@@ -418,9 +420,9 @@ _PLACES = {
     "SweepTable": "bertscope.questions.ablation.sweeps",
     "TagCount": "bertscope.questions.representations.context_tags",
     "TagCounts": "bertscope.questions.representations.context_tags",
-    "TaggedText": "bertscope.questions.labels.token_classification",
-    "TaggedTexts": "bertscope.questions.labels.token_classification",
-    "TaggedWord": "bertscope.questions.labels.token_classification",
+    "TaggedText": "bertscope.questions.labels.classification",
+    "TaggedTexts": "bertscope.questions.labels.classification",
+    "TaggedWord": "bertscope.questions.labels.classification",
     "TargetScale": "bertscope.values.choices",
     "TemplateChoice": "bertscope.values.choices",
     "TextComparison": "bertscope.questions.scores.comparison",

@@ -15,7 +15,7 @@ from bertscope.questions.attention.description import (
     read_comparison,
     read_description,
 )
-from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.feature_scores import FeatureScores, read_feature_scores
 from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps, with_level
 from bertscope.questions.attention.marked_texts import (
     FeatureText,
@@ -25,8 +25,7 @@ from bertscope.questions.attention.marked_texts import (
     with_feature_texts,
     with_relation_texts,
 )
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.questions.attention.relation_scores import RelationScores
+from bertscope.questions.attention.relation_scores import RelationScores, read_relation_scores
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2, attention_relations_pb2, attention_statistics_pb2
 from bertscope.values.choices import DataType, Quantity

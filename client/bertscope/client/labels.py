@@ -23,10 +23,14 @@ from bertscope.questions.labels.classification import (
     ClassifiedTexts,
     PredictedValue,
     PredictedValues,
+    TaggedText,
+    TaggedTexts,
+    ToTag,
+    asked_words,
     read_classified_texts,
     read_predicted_values,
+    read_tagged_texts,
 )
-from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import classification_pb2, question_answering_pb2
 from bertscope.values.interventions import Interventions

@@ -32,7 +32,7 @@ from bertscope.rpc.splitting import Limit, OnRejected, Part, Parts
 from bertscope.rpc.threads import computed, sleep
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.values import validation
-from bertscope.values.directions import SiteDirection, directions_of
+from bertscope.values.changes import SiteDirection, directions_of
 from bertscope.values.interventions import Interventions
 from bertscope.values.messages import provenance, with_items
 from bertscope.values.models import Model

@@ -1,4 +1,4 @@
-"""Reads arrays that were kept in numpy's .npy and .npz files, whatever the files hold.
+"""Reads and writes arrays in numpy's .npy and .npz files and in small files of safetensors, whatever the files hold.
 
 Nothing in a file is run, and nothing is allocated that the file does not have: what its headers say is compared with its size
 before an array is made, and compressed arrays are not read.
@@ -130,3 +130,42 @@ def read_versions(values: object) -> dict[str, str]:
     if not isinstance(values, dict):
         raise invalid_argument("versions", "must be an object")
     return {name: validation.text(f"versions[{name}]", version) for name, version in values.items()}
+
+
+MAX_HEADER_BYTES = 1024 * 1024
+"""A longer header would be no file of ours."""
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+NAMES = {"f4": "F32", "f2": "F16"}
+
+
+def write_safetensors(file: IO[bytes], arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Writes arrays of float32 and float16, in order."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, values in arrays.items():
+        begin, end = end, end + values.nbytes
+        header[name] = {"dtype": NAMES[values.dtype.str[1:]], "shape": list(values.shape), "data_offsets": [begin, end]}
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % 8)
+    file.write(struct.pack("<Q", len(written)) + written)
+    for values in arrays.values():
+        file.write(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
+
+
+def read_safetensors(file: IO[bytes], names: Iterable[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Returns the named arrays of a file, and its metadata. Raises InvalidArgument for an array of anything but real numbers,
+    and DAMAGED for other contents."""
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > MAX_HEADER_BYTES:
+        raise ValueError(f"a header of {length} bytes")
+    header, data = json.loads(file.read(length)), file.read()
+    return {name: _array(name, header[name], data) for name in names}, dict(header["__metadata__"])
+
+
+def _array(name: str, about: Mapping[str, Any], data: bytes) -> NDArray[Any]:
+    if about["dtype"] not in FLOATS:
+        raise invalid_argument(name, f"is of {about['dtype']}; it must be of {', '.join(FLOATS)}")
+    kind, shape, (begin, end) = np.dtype(FLOATS[about["dtype"]]), tuple(about["shape"]), about["data_offsets"]
+    if min(shape, default=0) < 0 or not 0 <= begin <= end <= len(data) or end - begin != math.prod(shape) * kind.itemsize:
+        raise ValueError(f"{name} has shape {shape}, which the file has not")
+    return np.frombuffer(bytearray(data[begin:end]), kind).reshape(shape)  # A bytearray: arrays that are read can be changed.

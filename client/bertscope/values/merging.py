@@ -116,3 +116,9 @@ def _shaped(values: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.
     if values.size != math.prod(shape):
         raise InvalidReply(f"the server sent {values.size} numbers of {what} where {math.prod(shape)} belong")
     return values.reshape(shape)
+
+
+def require_distinct(names: list[str], what: str) -> None:
+    """Raises InvalidReply for a name that comes twice."""
+    if len(set(names)) != len(names):
+        raise InvalidReply(f"the server sent a {what} twice")

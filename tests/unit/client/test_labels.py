@@ -4,8 +4,7 @@ from typing import Any
 
 import bertscope
 from bertscope.questions.labels.answers import asked_questions, read_answered_questions
-from bertscope.questions.labels.classification import read_predicted_values
-from bertscope.questions.labels.token_classification import asked_words, read_tagged_texts
+from bertscope.questions.labels.classification import asked_words, read_predicted_values, read_tagged_texts
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 from bertscope.v1 import question_answering_pb2 as answering

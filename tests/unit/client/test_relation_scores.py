@@ -3,7 +3,8 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.feature_scores import read_feature_scores
+from bertscope.questions.attention.relation_scores import read_relation_scores
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.intervals import ratio_interval
 

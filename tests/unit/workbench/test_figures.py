@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from bertscope import HeadEffect, Provenance, SweepStart, SweepTable, Token
 from bertscope.questions.attention.description import read_description
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.feature_scores import read_feature_scores
+from bertscope.questions.attention.relation_scores import read_relation_scores
 from bertscope_workbench import TreeScores
 from bertscope_workbench.command.views.relations import print_relations
 from bertscope_workbench.plots import figures, themed_figure

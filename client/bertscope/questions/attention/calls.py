@@ -12,7 +12,7 @@ from bertscope.questions.attention.description import (
     read_comparison,
     read_description,
 )
-from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.feature_scores import FeatureScores, read_feature_scores
 from bertscope.questions.attention.maps import AttentionAssembler, AttentionMaps, with_level
 from bertscope.questions.attention.marked_texts import (
     FeatureText,
@@ -22,8 +22,7 @@ from bertscope.questions.attention.marked_texts import (
     with_feature_texts,
     with_relation_texts,
 )
-from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.questions.attention.relation_scores import RelationScores
+from bertscope.questions.attention.relation_scores import RelationScores, read_relation_scores
 from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bertscope.questions.attention.sums import HeadSums, PerHead, head_columns, joined, mean_columns
+from bertscope.questions.attention.sums import HeadSums, PerHead, head_columns, head_sums, joined, mean_columns
+from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.display import counted, record
-from bertscope.values.merging import OfTexts, Sums
+from bertscope.values.merging import OfTexts, Sums, require_distinct
+from bertscope.values.messages import provenance
 from bertscope.values.results import Provenance
 
 __all__ = ["FeatureScore", "FeatureScores"]
@@ -88,3 +90,18 @@ class FeatureScores(OfTexts):
                 for name, score in self.features.items()
             ]
         )
+
+
+def read_feature_scores(message: relations_pb2.ScoreFeaturesResponse) -> FeatureScores:
+    """Returns the scores of the texts of one call. Raises InvalidReply for a reply that breaks the contract."""
+    shape = message.layers, message.heads
+    require_distinct([feature.feature for feature in message.features], "feature")
+    features = {
+        feature.feature: FeatureScore(
+            feature.feature,
+            head_sums(feature.attention, shape, feature.feature),
+            head_sums(feature.from_first_special, shape, feature.feature),
+        )
+        for feature in message.features
+    }
+    return FeatureScores(*shape, message.texts, features, provenance(message.provenance))

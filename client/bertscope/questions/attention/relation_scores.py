@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from bertscope.errors import InvalidReply
 from bertscope.questions.attention.selection import (
     DIRECTIONS,
     BestHead,
@@ -26,10 +27,12 @@ from bertscope.questions.attention.selection import (
     best_of,
     percentiles,
 )
-from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_columns, joined
+from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_columns, head_sums, joined
+from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.display import counted, record
 from bertscope.values.intervals import RESAMPLES, Interval
-from bertscope.values.merging import OfTexts, Sums, require_same, same_weights
+from bertscope.values.merging import OfTexts, Sums, counts, numbers, require_distinct, require_same, same_weights
+from bertscope.values.messages import provenance, read
 from bertscope.values.results import Provenance
 
 __all__ = ["DirectedSums", "RelationScore", "RelationScores"]
@@ -293,3 +296,39 @@ def _share(found: Iterable[int], splits: Iterable[Split]) -> float:
 def by_distance(offsets: Mapping[int, int]) -> dict[int, int]:
     """Returns the pairs by distance, nearest first."""
     return {offset: offsets[offset] for offset in sorted(offsets, key=lambda offset: (abs(offset), -offset))}
+
+
+def read_relation_scores(message: relations_pb2.ScoreRelationsResponse) -> RelationScores:
+    """Returns the scores of the texts of one call. Raises InvalidReply for a reply that breaks the contract."""
+    shape = message.layers, message.heads
+    names = [relation.relation for relation in message.relations]
+    require_distinct(names, "relation")
+    details: list[list[TextScore]] = [[] for _ in names]
+    for detail in message.details:
+        if detail.relation >= len(names):
+            raise InvalidReply(f"the server sent scores of relation {detail.relation}, of {len(names)}")
+        found = (counts(values, shape, "a text") for values in (detail.forward_correct, detail.backward_correct))
+        offsets = tuple(detail.offsets)
+        details[detail.relation].append(TextScore(offsets, *(values.astype(np.uint16) for values in found)))
+    relations = {
+        name: read(
+            RelationScore,
+            relation,
+            relation=name,
+            offsets=by_distance({each.offset: each.pairs for each in relation.offsets}),
+            forward=_directed(relation.forward, shape, name),
+            backward=_directed(relation.backward, shape, name),
+            details=tuple(texts),
+        )
+        for name, relation, texts in zip(names, message.relations, details, strict=True)
+    }
+    return RelationScores(*shape, message.texts, relations, provenance(message.provenance))
+
+
+def _directed(message: relations_pb2.DirectedScores, shape: tuple[int, int], name: str) -> DirectedSums:
+    return DirectedSums(
+        head_sums(message.largest_weight, shape, name),
+        head_sums(message.largest_weight_by_chance, shape, name),
+        counts(message.correct, shape, name),
+        numbers(message.correct_by_chance, shape, name),
+    )

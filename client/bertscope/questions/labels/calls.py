@@ -20,10 +20,14 @@ from bertscope.questions.labels.classification import (
     ClassifiedTexts,
     PredictedValue,
     PredictedValues,
+    TaggedText,
+    TaggedTexts,
+    ToTag,
+    asked_words,
     read_classified_texts,
     read_predicted_values,
+    read_tagged_texts,
 )
-from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected

@@ -18,10 +18,14 @@ from bertscope.questions.labels.classification import (
     ClassifiedTexts,
     PredictedValue,
     PredictedValues,
+    TaggedText,
+    TaggedTexts,
+    ToTag,
+    asked_words,
     read_classified_texts,
     read_predicted_values,
+    read_tagged_texts,
 )
-from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.uniform import each
 from bertscope.values.messages import Inputs, asked_inputs
 

@@ -17,9 +17,8 @@ from bertscope.v1 import site_pb2
 from bertscope.v1.representation_eraser_pb2 import EraserReport, TrainEraserRequest, TrainEraserResponse
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.changes import SiteIntervention
+from bertscope.values.changes import SiteDirection, SiteIntervention
 from bertscope.values.columns import Column, named
-from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, write_npz
 from bertscope.values.positions import Positions

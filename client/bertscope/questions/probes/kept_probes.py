@@ -16,7 +16,7 @@ from bertscope.questions.probes.probe_messages import POOLINGS
 from bertscope.questions.probes.probes import ProbeResult
 from bertscope.questions.probes.regression import RegressionResult
 from bertscope.values import validation
-from bertscope.values.directions import SiteDirection
+from bertscope.values.changes import SiteDirection
 from bertscope.values.display import record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions, write_npz
 from bertscope.values.validation import File

@@ -15,12 +15,11 @@ from bertscope._version import __version__
 from bertscope.errors import InvalidArgument, InvalidReply, invalid_argument
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
 from bertscope.values import messages as wire
-from bertscope.values import safetensors, validation
-from bertscope.values.changes import Coding, SiteIntervention
+from bertscope.values import validation
+from bertscope.values.changes import Coding, SiteDirection, SiteIntervention
 from bertscope.values.columns import named
-from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, record
-from bertscope.values.kept_arrays import finite, kept_file, read_versions
+from bertscope.values.kept_arrays import finite, kept_file, read_safetensors, read_versions, write_safetensors
 from bertscope.values.positions import Positions, checked_positions
 from bertscope.values.stored import stored
 from bertscope.values.validation import File
@@ -235,7 +234,7 @@ class SparseCodes(ShownAsTable):
         card |= {"format": FORMAT, "versions": dict(self.versions), "fit": self.fit and dataclasses.asdict(self.fit)}
         kind = np.float16 if half else np.float32
         with Path(path).open("wb") as file:
-            safetensors.write(file, {name: getattr(self, name).astype(kind) for name in ARRAYS}, {"card": json.dumps(card)})
+            write_safetensors(file, {name: getattr(self, name).astype(kind) for name in ARRAYS}, {"card": json.dumps(card)})
 
     @classmethod
     def load(cls, path: File) -> Self:
@@ -243,7 +242,7 @@ class SparseCodes(ShownAsTable):
         InvalidArgument, naming the file, for one of other contents."""
         whole = "is not a file of sparse codes; give one that SparseCodes.save wrote"
         with Path(path).open("rb") as file, kept_file(path, "holds no codes that can be used", whole):
-            arrays, metadata = safetensors.read(file, ARRAYS)
+            arrays, metadata = read_safetensors(file, ARRAYS)
             card = json.loads(metadata["card"])
             if card["format"] != FORMAT:
                 raise ValueError(card["format"])

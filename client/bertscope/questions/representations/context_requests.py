@@ -12,8 +12,7 @@ from bertscope.questions.attention.marked_texts import RelationText, relation_me
 from bertscope.v1 import attention_relations_pb2, common_pb2
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.values import validation
-from bertscope.values.changes import SITES
-from bertscope.values.directions import SiteDirection
+from bertscope.values.changes import SITES, SiteDirection
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, asked, text_input
 from bertscope.values.positions import span
