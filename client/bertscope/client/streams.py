@@ -142,7 +142,7 @@ class PartialAssembler(
 
     @property
     def start(self) -> GivenStart | None:
-        """What is known before the first item; None until it has come."""
+        """The facts that are known before the first item; None until they have come."""
 
     def partial(self, why: str) -> GivenWhole | None:
         """Returns what the items so far make, cut short for a reason; None if there are none."""
@@ -173,7 +173,7 @@ class Resumable(Reading[Item, Whole], Generic[Item, Whole, Start]):
 
     @property
     def start(self) -> Start:
-        """What is known before anything is changed, the baseline and the counts; waits until it has come."""
+        """The facts that are known before anything is changed, the baseline and the counts; waits until they have come."""
         while self._assembler.start is None:
             try:
                 next(self._events)

@@ -141,7 +141,7 @@ class PartialAssembler(
 
     @property
     def start(self) -> GivenStart | None:
-        """What is known before the first item; None until it has come."""
+        """The facts that are known before the first item; None until they have come."""
 
     def partial(self, why: str) -> GivenWhole | None:
         """Returns what the items so far make, cut short for a reason; None if there are none."""
@@ -172,7 +172,7 @@ class AsyncResumable(AsyncReading[Item, Whole], Generic[Item, Whole, Start]):
 
     # sync: @property
     async def started(self) -> Start:
-        """What is known before anything is changed, the baseline and the counts; waits until it has come."""
+        """The facts that are known before anything is changed, the baseline and the counts; waits until they have come."""
         while self._assembler.start is None:
             try:
                 await anext(self._events)

@@ -1,8 +1,8 @@
 """Declares calls of four shapes: one answer for each item, sums over all items, training, and tensors of each item.
 
-A declaration is a method without a body, in a class of a module `questions/ROOM/PART_uniform.py`. It has the arguments that
+A declaration is a method without a body, in a class of a module `questions/ROOM/uniform.py`. It has the arguments that
 the contract does not tell, the docstring, and as its result the answer to an item, or the sum. `make client` makes
-`PART_calls.py` of it, with the methods of the asynchronous client. They have an argument for every field of the request that is
+`calls.py` of it, with the methods of the asynchronous client. They have an argument for every field of the request that is
 not read from the items: see tools/uniform_calls.
 """
 

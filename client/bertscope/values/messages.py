@@ -227,10 +227,10 @@ def _name(enum: Any, number: int) -> str:
 
 
 READ_ENUMS: Mapping[str, Callable[[Any], str]] = {"Precision": precision, "Runtime": runtime}
-"""What reads values of enums whose names are others than in the contract, or empty where there is none."""
+"""Readers of values of enums whose names are others than in the contract, or empty where there is none."""
 READ_MESSAGES: Mapping[Any, Callable[[Any], Any]] = {
     Provenance: provenance,
     Token: token,
     datetime.datetime: lambda message: message.ToDatetime(datetime.UTC),
 }
-"""What reads messages for which a result has one of these types; `read` does for all others."""
+"""Readers of messages for which a result has one of these types; `read` reads all others."""

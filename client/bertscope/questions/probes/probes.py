@@ -89,7 +89,7 @@ class LayerMix(ShownAsTable):
 
 
 class HasLayer(Protocol):
-    """What is of one layer."""
+    """A part of a result, of one layer."""
 
     @property
     def layer(self) -> int:
