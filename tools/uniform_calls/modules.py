@@ -192,15 +192,15 @@ class Declarations:
             read = f"lambda {'items' if items else '_'}, reply: [{read}({arguments})]"
         elif self.parameters(read)[:1] == [("request", False)] and call.shape == "each":
             read = f"partial({read}, request)"
-        items = f"{asked}({', '.join(self.of_items(call).values())})"
+        given = f"{asked}({', '.join(self.of_items(call).values())})"
         sections = call.given("sections")
         rejected = "sections.rejecting(on_rejected)" if sections else "on_rejected"
         answers = f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected={rejected}"
-        answered = f"self._answers({items}, {answers})"
+        answered = f"self._answers({given}, {answers})"
         joining = f"sections = {sections}()\n        return joined({answered}, sections.add)"
         returned = joining if sections else f"return {answered}"
         return {
-            "asked": items,
+            "asked": given,
             "answers": answers,
             "returned": returned,
             "build": build,
