@@ -10,7 +10,8 @@ import datetime
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args, get_origin
 
@@ -83,30 +84,38 @@ def read(kind: type[Result], message: Message, **converted: Any) -> Result:
     The types of the result's fields say what becomes of messages in the message: results, tokens, times. A repeated field
     becomes a tuple, a map a dict, a value of an enum its name; a field that is not set becomes None where it may be None.
     """
-    types, fields = types_of(kind), message.DESCRIPTOR.fields_by_name
-    names = [name for name in types if name not in converted]
-    return kind(**{name: _value(message, fields[name], types[name]) for name in names}, **converted)
+    readers = _readers(kind, type(message)).items()  # type: ignore[arg-type]  # a class is hashable, though its messages are not
+    return kind(**{name: value(message) for name, value in readers if name not in converted}, **converted)
 
 
-def _value(message: Message, field: Any, wanted: Any) -> Any:
-    value, inside = getattr(message, field.name), get_args(wanted)
+@cache  # Large replies have many messages of a kind.
+def _readers(kind: Any, message: Any) -> Mapping[str, Callable[[Any], Any]]:
+    """Returns what reads each field of a result from a message."""
+    fields = message.DESCRIPTOR.fields_by_name
+    return {name: _reader(fields[name], wanted) for name, wanted in types_of(kind).items() if name in fields}
+
+
+def _reader(field: Any, wanted: Any) -> Callable[[Any], Any]:
+    value, inside = attrgetter(field.name), get_args(wanted)
     if get_origin(wanted) is Mapping:
-        return dict(value)
-    if field.is_repeated:
-        plain = field.message_type is None and field.enum_type is None
-        return tuple(value) if plain else tuple(_single(field, inside[0], one) for one in value)
+        return lambda message: dict(value(message))
     may_lack = NoneType in inside
-    if field.has_presence and not message.HasField(field.name) and (may_lack or field.message_type is None):
-        return None
-    if field.enum_type is not None and not value and may_lack:
-        return None
-    return _single(field, inside[0] if may_lack else wanted, value)
+    single = _single(field, inside[0] if inside and (may_lack or field.is_repeated) else wanted)
+    if field.is_repeated:
+        return lambda message: tuple(value(message)) if single is None else tuple(map(single, value(message)))
+    one = single or (lambda found: found)
+    if field.has_presence and (may_lack or field.message_type is None):
+        return lambda message: one(value(message)) if message.HasField(field.name) else None
+    if field.enum_type is not None and may_lack:
+        return lambda message: one(number) if (number := value(message)) else None
+    return value if single is None else lambda message: one(value(message))
 
 
-def _single(field: Any, kind: Any, value: Any) -> Any:
+def _single(field: Any, kind: Any) -> Callable[[Any], Any] | None:
+    """Returns what reads one value of a field; None for a text or a number, which stays as it is."""
     if field.enum_type is not None:
-        return READ_ENUMS.get(field.enum_type.name, partial(_name, field.enum_type))(value)
-    return value if field.message_type is None else READ_MESSAGES.get(kind, partial(read, kind))(value)
+        return READ_ENUMS.get(field.enum_type.name, partial(_name, field.enum_type))
+    return None if field.message_type is None else READ_MESSAGES.get(kind, partial(read, kind))
 
 
 def enum_value(field: str, name: str | None, enum: Any) -> Any:
