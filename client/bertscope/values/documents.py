@@ -29,7 +29,7 @@ def document_of(value: Any) -> Any:
 
 def fields_of(found: object, *names: str) -> dict[str, Any]:
     """Returns attributes of a result in JSON types."""
-    return {name: document_of(getattr(found, name)) for name in names}
+    return {name: document_of(value) for name, value in attributes(found, *names).items()}
 
 
 def attributes(found: object, *names: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,6 @@ from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.documents import document_of, fields_of
 from bertscope.values.results import Provenance
 from bertscope.values.stored import stored
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Bootstrap", "SweepStart", "SweepSummary", "SweepTable"]
 

@@ -259,7 +259,8 @@ def requests_with(request: ReadLayersRequest, lens: TunedLens | None) -> list[Re
         own.layers[:] = group
         own.weights_digest = lens.weights_digest
         own.normalisation = own.normalisation or NORMALISATIONS[lens.normalisation]
-        own.translators.extend(_translator(layer, lens) for layer in group if layer != lens.last_layer)
+        mapped = (layer for layer in group if layer != lens.last_layer)
+        own.translators.extend(Translator(layer=layer, affine=tensor(lens.maps[layer])) for layer in mapped)
         found.append(own)
     return found
 
@@ -268,10 +269,6 @@ def _groups(layers: Sequence[int], lens: TunedLens) -> Iterator[Sequence[int]]:
     most = max(1, MAPS_BYTES // next(iter(lens.maps.values())).nbytes)
     for begin in range(0, len(layers), most):
         yield layers[begin : begin + most]
-
-
-def _translator(layer: int, lens: TunedLens) -> Translator:
-    return Translator(layer=layer, affine=tensor(lens.maps[layer]))
 
 
 class Rejected:
