@@ -7,7 +7,7 @@ from typing import Literal
 
 from bertscope import Model
 from bertscope.errors import invalid_argument
-from bertscope.questions.facts.questions import relations_by_name
+from bertscope.questions.facts.answers import relations_by_name
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
