@@ -153,17 +153,16 @@ class SweepSites:
         noise = bertscope.NoisyWords((7, 12), samples=2)
         target = bertscope.Answer("paris", "water")
         sweep = caller.client.sweep_sites(self.texts, [noise] * len(self.texts), target, model=model, timeout=seconds)
-        # On a busy server the texts go in several calls, and an effect is over those of its call.
-        effects: dict[tuple[int, int | None], float] = {}
+        effects: Sequence[bertscope.SiteEffect] = ()
         async with aclosing(sweep):
-            async for effect in sweep:
-                place = effect.layer, effect.position
-                effects[place] = effects.get(place, 0.0) + effect.sum
-                if len(effects) == self.most:
-                    break
-        # Then they also come in another order.
-        order = sorted(effects, key=lambda place: (place[0], -1 if place[1] is None else place[1]))
-        return Answer("", arrays=[np.array([effects[place]]) for place in order])
+            # On a busy server the texts go in several calls, whose effects come in another order, and come again where a call
+            # was refused on its way. The trace adds them.
+            if not self.most:
+                effects = (await sweep.table()).effects
+            while len(effects) < self.most:
+                effects = (*effects, await anext(sweep))
+        order = sorted(effects, key=lambda effect: (effect.layer, -1 if effect.position is None else effect.position))
+        return Answer("", arrays=[np.array([effect.sum]) for effect in order])
 
 
 @dataclass(frozen=True, slots=True)
