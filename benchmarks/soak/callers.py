@@ -60,10 +60,9 @@ class Asking:
                 await self._nonsense(caller, draw)
             elif manner == "health":
                 await self._health(caller)
-            elif self.unasked and not manner:
-                await self._ask(self.unasked.pop(), caller, manner, draw)
             else:
-                question = self.questions[draw.choice(len(weights), p=weights / weights.sum())]
+                drawn = self.questions[draw.choice(len(weights), p=weights / weights.sum())]
+                question = self.unasked.pop() if self.unasked and not manner else drawn
                 await self._ask(question, caller, manner, draw)
             await asyncio.sleep(draw.exponential(pause))
 

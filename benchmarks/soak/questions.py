@@ -153,14 +153,10 @@ class SweepSites:
         noise = bertscope.NoisyWords((7, 12), samples=2)
         target = bertscope.Answer("paris", "water")
         sweep = caller.client.sweep_sites(self.texts, [noise] * len(self.texts), target, model=model, timeout=seconds)
-        effects: Sequence[bertscope.SiteEffect] = ()
         async with aclosing(sweep):
             # On a busy server the texts go in several calls, whose effects come in another order, and come again where a call
             # was refused on its way. The trace adds them.
-            if not self.most:
-                effects = (await sweep.table()).effects
-            while len(effects) < self.most:
-                effects = (*effects, await anext(sweep))
+            effects = [await anext(sweep) for _ in range(self.most)] or (await sweep.table()).effects
         order = sorted(effects, key=lambda effect: (effect.layer, -1 if effect.position is None else effect.position))
         return Answer("", arrays=[np.array([effect.sum]) for effect in order])
 
